@@ -44,7 +44,7 @@ UNDATED = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 """The time of words whose line has none."""
 
 
-class Entry(NamedTuple):
+class TranscriptEntry(NamedTuple):
     """
     A line of a transcript. "" stands for what it does not name.
 
@@ -66,7 +66,7 @@ class Entry(NamedTuple):
     is_foreign: bool = False
 
     @classmethod
-    def read(cls, line: bytes) -> Entry | None:
+    def read(cls, line: bytes) -> TranscriptEntry | None:
         """Return the entry of a line, None for one of no use; see UNREADABLE."""
         if not _LINE.search(line):
             return None
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
             return (_context if given.get("type") in ("session_meta", "turn_context") else _message)(given)
         return UNREADABLE if _PROMPT.search(line) and b'"tool_result"' not in line else None
 
-    def within(self, context: Entry) -> Entry:
+    def within(self, context: TranscriptEntry) -> TranscriptEntry:
         """Return it with what the lines before it hold for it."""
         return self._replace(
             folder=self.folder or context.folder,
@@ -84,14 +84,14 @@ class Entry(NamedTuple):
         )
 
 
-UNREADABLE = Entry("user")
+UNREADABLE = TranscriptEntry("user")
 """A prompt that is too long or broken: the answer behind it is none to the prompt before."""
 
 
-def _context(given: Mapping[str, Any]) -> Entry:
+def _context(given: Mapping[str, Any]) -> TranscriptEntry:
     payload = mapping_of(given.get("payload"))
     source = name_of(payload.get("source", "cli"))
-    return Entry(
+    return TranscriptEntry(
         "context",
         folder=_folder(payload),
         sessions=_sessions(payload.get("id"), payload.get("forked_from_id")),
@@ -100,10 +100,10 @@ def _context(given: Mapping[str, Any]) -> Entry:
     )
 
 
-def _message(given: Mapping[str, Any]) -> Entry:
+def _message(given: Mapping[str, Any]) -> TranscriptEntry:
     speaker, text = _spoken(given)
     fork = given.get("forkedFrom")
-    return Entry(
+    return TranscriptEntry(
         speaker,
         text,
         moment(given.get("timestamp")) or UNDATED,

@@ -52,7 +52,7 @@ class HookInput(NamedTuple):
         )
 
 
-class Job(NamedTuple):
+class CaptureJob(NamedTuple):
     """
     A job for the process that captures, left by a hook at the time `at` (nanoseconds since 1970).
 
@@ -66,7 +66,7 @@ class Job(NamedTuple):
     is_off: bool
 
     @classmethod
-    def read(cls, key: str, value: object) -> Job | None:
+    def read(cls, key: str, value: object) -> CaptureJob | None:
         """Return the job of a row of the ledger, None for a row that can be none."""
         is_time = key.isascii() and key.isdigit() and len(key) < 20
         match value:

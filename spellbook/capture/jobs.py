@@ -13,14 +13,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture import session_note
 from spellbook.capture.excluded import is_excluded
-from spellbook.capture.hook import END, START, Job
+from spellbook.capture.hook import END, START, CaptureJob
 from spellbook.capture.ledger import LOCK, Ledger, SessionNote
 from spellbook.capture.private import taken_out
 from spellbook.capture.transcript import Exchange, located, read, session_of, transcripts
@@ -54,7 +54,7 @@ def serve() -> None:
                 _do(config, ledger, key, job)
 
 
-def _do(config: Config, ledger: Ledger, key: str, job: Job | None) -> None:
+def _do(config: Config, ledger: Ledger, key: str, job: CaptureJob | None) -> None:
     """Do the job of a row, then delete the row, and keep how it ended for `Ledger.problems`."""
     failures = list[str]()
     count = 0
@@ -94,7 +94,7 @@ def _unread(ledger: Ledger) -> Iterator[str]:
             yield str(file)
 
 
-def _wanted(ledger: Ledger, job: Job) -> Iterator[tuple[str, bool]]:
+def _wanted(ledger: Ledger, job: CaptureJob) -> Iterator[tuple[str, bool]]:
     """Yield the transcripts that a job is about, each with whether its session is over."""
     _, event, session, place, is_off = job
     if not ledger.switch().is_on or is_off:
@@ -148,8 +148,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
                     continue
                 note = session_note.write(index, note, [*new.values()])
                 count += len(new)
-            keys = [key for each in new.values() for key in (each.key, each.asked.uuid) if key]
-            rows: list[tuple[str, str, object]] = [("key", key, _OFF if is_off else _CAPTURED) for key in keys]
+            rows = _rows_of(new.values(), _OFF if is_off else _CAPTURED)
             if note.stem:
                 rows.append(("session", session, [note.stem, note.part]))
             if is_off and is_end:
@@ -170,6 +169,11 @@ def _clean(index: Index, ledger: Ledger, session: str, exchanges: Sequence[Excha
         ledger.put(("erased", session, len(erased) + ledger.numbers("erased").get(session, 0)))
     for each in erased:
         each.is_kept = False
+
+
+def _rows_of(exchanges: Iterable[Exchange], value: object) -> list[tuple[str, str, object]]:
+    """Return the ledger's rows by which exchanges are known again: by their keys, and by the ids of their lines."""
+    return [("key", key, value) for each in exchanges for key in (each.key, each.asked.uuid) if key]
 
 
 def _is_erased(index: Index, exchange: Exchange) -> bool:

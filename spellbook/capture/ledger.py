@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spellbook.capture.hook import EVENTS, HookInput, Job
+from spellbook.capture.hook import EVENTS, CaptureJob, HookInput
 from spellbook.settings import paths
 from spellbook.system import children, disk
 from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
@@ -100,9 +100,9 @@ class Ledger:
         """Return the numbers of a kind by key; 0 is one that cannot be read."""
         return {key: number_of(value) for key, value in self.all(kind).items()}
 
-    def jobs(self) -> dict[str, Job | None]:
+    def jobs(self) -> dict[str, CaptureJob | None]:
         """Return the jobs that wait, the oldest first, by key; None is one that cannot be read."""
-        return {key: Job.read(key, value) for key, value in self.all("job").items()}
+        return {key: CaptureJob.read(key, value) for key, value in self.all("job").items()}
 
     def put(self, *values: tuple[str, str, object], job: str = "") -> None:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
@@ -170,7 +170,7 @@ class Ledger:
             for each in {hook.session, Path(hook.transcript).stem[-LONG_ID:]} - {""}:
                 self.forbid(each)
         if hook.is_sound and hook.session and hook.event in EVENTS and self.switch().is_on:
-            job = Job(time.time_ns(), hook.event, hook.session, hook.transcript, is_off)
+            job = CaptureJob(time.time_ns(), hook.event, hook.session, hook.transcript, is_off)
             marks = [] if is_off else [("mark", hook.session, job.at)]
             self.put(*marks, ("job", str(job.at), job.as_json()))
             variables = {**os.environ, "SPELLBOOK_VAULT": self._root}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from spellbook.capture.entry import CONTEXT, UNREADABLE, Entry
+from spellbook.capture.entry import CONTEXT, UNREADABLE, TranscriptEntry
 from spellbook.capture.ledger import LONG_ID
 from spellbook.system.errors import InvalidInput
 
@@ -39,7 +39,7 @@ class Exchange:
     the answer, and `version` is the client's.
     """
 
-    asked: Entry
+    asked: TranscriptEntry
     prompt: str
     turn: int
     is_kept: bool
@@ -87,7 +87,7 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
     the answer before it, which share a `turn`; the last turn is read again, as a session may go on after its end.
     """
     stream.seek(0)
-    head = next((entry for _, entry in _entries(stream, 0) if entry != UNREADABLE), Entry())
+    head = next((entry for _, entry in _entries(stream, 0) if entry != UNREADABLE), TranscriptEntry())
     if head.is_foreign:  # a program, or another agent, may speak
         return [], offset, True
     reading = _Reading(offset)
@@ -116,9 +116,9 @@ class _Reading:
     found: dict[str, Exchange] = field(default_factory=dict)
     current: Exchange | None = None
     is_answered: bool = True
-    context: Entry = field(default_factory=Entry)
+    context: TranscriptEntry = field(default_factory=TranscriptEntry)
 
-    def take(self, start: int, entry: Entry) -> None:
+    def take(self, start: int, entry: TranscriptEntry) -> None:
         """Take the line that begins at the byte `start`."""
         entry = entry.within(self.context)
         if entry.speaker == "context":
@@ -141,7 +141,7 @@ class _Reading:
         ):
             self.current = self._asked(start, entry)
 
-    def _asked(self, start: int, entry: Entry) -> Exchange | None:
+    def _asked(self, start: int, entry: TranscriptEntry) -> Exchange | None:
         key = f"{entry.uuid or entry.at} {entry.text}"
         asked = entry if entry.parent is not None else entry._replace(parent=key)
         known = self.found.get(key)
@@ -156,12 +156,12 @@ class _Reading:
         return self.found.setdefault(key, Exchange(asked, entry.text, self.begin, 2000 < entry.at.year < 2100))
 
 
-def _entries(stream: BinaryIO, at: int, spoken: int = 0) -> Iterator[tuple[int, Entry]]:
+def _entries(stream: BinaryIO, at: int, spoken: int = 0) -> Iterator[tuple[int, TranscriptEntry]]:
     """Yield the start and the entry of each whole line of use; before the byte `spoken`, of CONTEXT alone."""
     while line := stream.readline(_MOST_OF_LINE):
         start = at
         at += len(line)
-        entry = Entry.read(line) if start >= spoken or CONTEXT.search(line) else None
+        entry = TranscriptEntry.read(line) if start >= spoken or CONTEXT.search(line) else None
         while not line.endswith(b"\n"):
             if not (line := stream.readline(1 << 16)):
                 return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.capture.hook import HookInput, Job
+from spellbook.capture.hook import CaptureJob, HookInput
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger, SessionNote
 from tests.capture.transcripts import DEPLOY, OTHER, ROTATE, SESSION, answered, asked, claude, of_codex, said, talk
 from tests.commands import spellbook_in
@@ -67,17 +67,21 @@ def test_a_hook_whose_values_can_be_none_leaves_nothing(
 
 def test_a_job_is_written_as_before_and_read_with_more_or_less() -> None:
     """The row of a job has these bytes. One with more keys, as older versions wrote it, is read; one without a key is none."""
-    jobs = {place: Job(7, "SessionEnd", SESSION, place, is_off=False) for place in ("/x/a.jsonl", "")}
+    jobs = {place: CaptureJob(7, "SessionEnd", SESSION, place, is_off=False) for place in ("/x/a.jsonl", "")}
     rows = [json.dumps(job.as_json()) for job in jobs.values()]
     begin = f'{{"hook_event_name": "SessionEnd", "session_id": "{SESSION}", "transcript_path": '
     assert rows == [f'{begin}"/x/a.jsonl", "is_off": false}}', f'{begin}null, "is_off": false}}']
-    assert [Job.read("7", json.loads(row)) for row in rows] == [*jobs.values()]
-    assert Job.read("7", {**ROW, "cwd": "/work"}) == Job(7, "SessionEnd", SESSION, GIVEN["transcript_path"], False)
-    assert [Job.read("7", {**ROW, key: value}) for key in ROW for value in NONE if key != "is_off"] == [None] * 33
-    assert [Job.read("7", {**ROW, "is_off": value}) for value in (0, None, "", [], "false")] == [None] * 5
-    assert [Job.read("7", {key: ROW[key] for key in ROW.keys() - {gone}}) for gone in ROW] == [None] * 4
-    assert [Job.read("7", value) for value in (None, "", 5, [ROW], {})] == [None] * 5
-    assert [Job.read(key, ROW) for key in ("", "-1", "x", "1.5", "²", "٣", "9" * 20, "9" * 5_000)] == [None] * 8
+    assert [CaptureJob.read("7", json.loads(row)) for row in rows] == [*jobs.values()]
+    assert CaptureJob.read("7", {**ROW, "cwd": "/work"}) == CaptureJob(
+        7, "SessionEnd", SESSION, GIVEN["transcript_path"], False
+    )
+    assert [CaptureJob.read("7", {**ROW, key: value}) for key in ROW for value in NONE if key != "is_off"] == [
+        None
+    ] * 33
+    assert [CaptureJob.read("7", {**ROW, "is_off": value}) for value in (0, None, "", [], "false")] == [None] * 5
+    assert [CaptureJob.read("7", {key: ROW[key] for key in ROW.keys() - {gone}}) for gone in ROW] == [None] * 4
+    assert [CaptureJob.read("7", value) for value in (None, "", 5, [ROW], {})] == [None] * 5
+    assert [CaptureJob.read(key, ROW) for key in ("", "-1", "x", "1.5", "²", "٣", "9" * 20, "9" * 5_000)] == [None] * 8
 
 
 def test_a_damaged_job_stops_no_other(vault: Path, ledger: Ledger, home: Path) -> None:
