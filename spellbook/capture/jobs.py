@@ -13,21 +13,21 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture import session_note
 from spellbook.capture.excluded import is_excluded
-from spellbook.capture.ledger import LOCK, Ledger
+from spellbook.capture.hook import END, START, CaptureJob
+from spellbook.capture.ledger import LOCK, Ledger, SessionNote
 from spellbook.capture.private import taken_out
-from spellbook.capture.session_note import SessionNote
 from spellbook.capture.transcript import Exchange, located, read, session_of, transcripts
 from spellbook.index.opened import Index
-from spellbook.settings.config import load
+from spellbook.settings.config import Config, load
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput
 from spellbook.system.lock import held
 from spellbook.text.sentences import MOSTLY
 
@@ -37,8 +37,8 @@ _LEAST_LETTERS = 400  # of the person, that make a note where there is one excha
 _MOST_PROMPT = 4_000  # letters
 _MOST_ANSWER = 2_000  # letters
 
-_OFF = "-"
-"""The ledger's value for an exchange of a session that is off; it is 1 for one that was captured."""
+_CAPTURED, _OFF = 1, "-"
+"""The ledger's values for an exchange that was captured, and for one of a session that is off."""
 
 
 def serve() -> None:
@@ -46,67 +46,76 @@ def serve() -> None:
     time.sleep(_SETTLE)
     config = load()
     ledger = Ledger(str(config.vault))
-    while ledger.all("job"):
+    while ledger.jobs():
         with held(ledger.folder / LOCK) as is_ours:
             if not is_ours:
                 return
-            for number, job in ledger.all("job").items():
-                ended = {"at": time.time(), "exchanges": 0}
-                with _telling(ended):
-                    index = Index.open(config)
-                    if job["is_off"]:
-                        ledger.forbid(str(job["session_id"]))
-                    for place in _unread(ledger):
-                        capture(index, ledger, place, is_over=True)
-                    for place, is_over in _wanted(ledger, job):
-                        with _telling(ended):
-                            ended["exchanges"] += capture(index, ledger, place, is_over)
-                # A session that goes on needs a mark of its next run, which may be off, or on another machine.
-                session = str(job["session_id"])
-                is_over = job["hook_event_name"] == "SessionEnd" and "failed" not in ended
-                is_done = is_over and (ledger.get("mark", session) or 0) <= int(number)
-                ledger.put(*[("mark", session, 0)] * is_done, ("run", "", ended), job=number)
+            for key, job in ledger.jobs().items():
+                _do(config, ledger, key, job)
+
+
+def _do(config: Config, ledger: Ledger, key: str, job: CaptureJob | None) -> None:
+    """Do the job of a row, then delete the row, and keep how it ended for `Ledger.problems`."""
+    failures = list[str]()
+    count = 0
+    with _kept(failures):
+        if job is None:
+            raise InvalidInput("A job that a hook left is damaged.", "It is deleted, and nothing was captured for it.")
+        index = Index.open(config)
+        if job.is_off:
+            ledger.forbid(job.session)
+        for place in _unread(ledger):
+            capture(index, ledger, place, is_over=True)
+        for place, is_over in _wanted(ledger, job):
+            with _kept(failures):
+                count += capture(index, ledger, place, is_over)
+    failed = {"failed": failures[-1]} if failures else {}
+    rows: list[tuple[str, str, object]] = [("run", "", {"at": time.time(), "exchanges": count, **failed})]
+    # A session that goes on needs a mark of its next run, which may be off, or on another machine.
+    if job and job.event == END and not failures and ledger.numbers("mark").get(job.session, 0) <= job.at:
+        rows.append(("mark", job.session, 0))
+    ledger.put(*rows, job=key)
 
 
 @contextlib.contextmanager
-def _telling(ended: dict[str, Any]) -> Iterator[None]:
-    """Keep an error for `Ledger.problems`, whatever it is, and go on: other transcripts should not wait for one."""
+def _kept(failures: list[str]) -> Iterator[None]:
+    """Keep an error, whatever it is, and go on: other transcripts should not wait for one."""
     try:
         yield
     except Exception as error:
-        ended["failed"] = on_one_line(str(error) or type(error).__name__)[:500]
+        failures.append(on_one_line(str(error) or type(error).__name__)[:500])
 
 
 def _unread(ledger: Ledger) -> Iterator[str]:
     """Yield the transcripts of sessions that are off and have lines that were not read."""
-    known = ledger.all("size")
+    known = ledger.numbers("size")
     for _, file, _ in transcripts():
         if file.stat().st_size != known.get(str(file)) and ledger.is_off(session_of(file)):
             yield str(file)
 
 
-def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+def _wanted(ledger: Ledger, job: CaptureJob) -> Iterator[tuple[str, bool]]:
     """Yield the transcripts that a job is about, each with whether its session is over."""
-    place, session, event = (str(job[key] or "") for key in ("transcript_path", "session_id", "hook_event_name"))
-    if not ledger.switch.get("on") or job["is_off"]:
+    _, event, session, place, is_off = job
+    if not ledger.switch().is_on or is_off:
         return
-    if event != "SessionStart":
+    if event != START:
         if place and located(place)[1].exists():  # a session without a word has none, and clients delete old ones
-            yield place, event == "SessionEnd"
+            yield place, event == END
         return
     # Codex keeps all projects together, and may name no transcript.
     folder = place and located(place)[0] == "claude-code" and Path(os.path.realpath(place)).parent
-    marks = ledger.all("mark")
+    marks = ledger.numbers("mark")
     for client, file, changed in transcripts():
         is_here = file.parent == folder if folder else client == "codex"
-        is_other = session_of(file) != session and changed >= ledger.switch["at"]
+        is_other = session_of(file) != session and changed >= ledger.switch().at
         if is_here and is_other and marks.get(session_of(file)):
             yield str(file), time.time() - changed > _QUIET
 
 
 def left_out(ledger: Ledger) -> tuple[int, int]:
     """Return how many sessions since the yes were left out: those that are off, and those without a mark."""
-    since = {session_of(file) for _, file, changed in transcripts() if changed >= ledger.switch.get("at", 0)}
+    since = {session_of(file) for _, file, changed in transcripts() if changed >= ledger.switch().at}
     off = {session for session in since if ledger.is_off(session)}
     return len(off), len(since - off - ledger.all("mark").keys() - ledger.all("session").keys())
 
@@ -119,14 +128,14 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     """
     client, real = located(place)
     session = session_of(real)
-    is_off = ledger.is_off(session)
-    stem, part = ("", 0) if is_off else ledger.get("session", session) or ("", 0)
-    note = SessionNote(client, session, stem, part)
+    known = ledger.note(client, session)
+    is_off = known is None
+    note = known or SessionNote(client, session)
     count = 0
     new = dict[str, Exchange]()
     with disk.regular(real) as file:
         size = os.fstat(file.fileno()).st_size
-        offset = ledger.get("transcript", str(real)) or 0
+        offset = ledger.numbers("transcript").get(str(real), 0)
         offset = offset if offset <= size else 0  # it was cut
         is_end = False
         while not is_end:
@@ -139,7 +148,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
                     continue
                 note = session_note.write(index, note, [*new.values()])
                 count += len(new)
-            rows = _rows_of(new.values(), is_off=is_off)
+            rows = _rows_of(new.values(), _OFF if is_off else _CAPTURED)
             if note.stem:
                 rows.append(("session", session, [note.stem, note.part]))
             if is_off and is_end:
@@ -157,15 +166,14 @@ def _clean(index: Index, ledger: Ledger, session: str, exchanges: Sequence[Excha
         each.removed += removed
     erased = [each for each in exchanges if each.is_kept and _is_erased(index, each)]
     if erased:
-        ledger.put(("erased", session, len(erased) + (ledger.get("erased", session) or 0)))
+        ledger.put(("erased", session, len(erased) + ledger.numbers("erased").get(session, 0)))
     for each in erased:
         each.is_kept = False
 
 
-def _rows_of(exchanges: Iterable[Exchange], *, is_off: bool) -> list[tuple[str, str, Any]]:
+def _rows_of(exchanges: Iterable[Exchange], value: object) -> list[tuple[str, str, object]]:
     """Return the ledger's rows by which exchanges are known again: by their keys, and by the ids of their lines."""
-    value = _OFF if is_off else 1
-    return [("key", key, value) for each in exchanges for key in (each.key, each.uuid) if key]
+    return [("key", key, value) for each in exchanges for key in (each.key, each.asked.uuid) if key]
 
 
 def _is_erased(index: Index, exchange: Exchange) -> bool:
@@ -181,11 +189,13 @@ def _is_harmless(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     It is kept if it is new, and of a time, a folder and sessions that a person lets be captured.
     """
     exchange.prompt, exchange.removed = taken_out(exchange.prompt, _MOST_PROMPT)
-    exchange.key = sha256(f"{exchange.at.isoformat()}\n{exchange.prompt}".encode()).hexdigest()[:16]
-    known = [ledger.get("key", key) for key in (exchange.key, exchange.uuid) if key]
-    is_off = _OFF in known or any(map(ledger.is_off, exchange.sessions - {""}))
-    is_late = exchange.at.timestamp() >= ledger.switch["since"]
+    exchange.key = sha256(f"{exchange.asked.at.isoformat()}\n{exchange.prompt}".encode()).hexdigest()[:16]
+    keys = filter(None, (exchange.key, exchange.asked.uuid))
+    known = [value for key in keys if (value := ledger.get("key", key)) is not None]
+    is_of_off = any(not each or ledger.is_off(each) for each in exchange.asked.sessions)
+    is_off = is_of_off or any(value != _CAPTURED for value in known)
+    is_late = exchange.asked.at.timestamp() >= ledger.switch().since
     exclude = tuple(index.config.capture.get("exclude", ()))
-    is_allowed = is_late and not is_off and not is_excluded(exchange.cwd, exclude)
-    exchange.is_kept &= is_allowed and not any(known) and bool(exchange.prompt)
+    is_allowed = is_late and not is_off and not is_excluded(exchange.asked.folder, exclude)
+    exchange.is_kept &= is_allowed and not known and bool(exchange.prompt)
     return is_allowed and not exchange.removed and not any(is_excluded(each, exclude) for each in exchange.folders)

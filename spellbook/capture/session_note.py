@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any
 
 from spellbook.archive.formats.conversations import on_one_line
-from spellbook.capture.ledger import LONG_ID, Ledger
+from spellbook.capture.ledger import LONG_ID, Ledger, SessionNote
 from spellbook.capture.transcript import CLIENTS, Exchange
 from spellbook.editing.edits import with_meta
 from spellbook.editing.erase import erase_notes
@@ -52,34 +51,24 @@ _SAYS_NOTHING = regex(
 """A word that names no topic, in a request such as `go on` or `thanks, commit it`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionNote:
-    """The note of a client's session: its name, "" before the first, and the part that was written last, 0 for none."""
-
-    client: str
-    session: str
-    stem: str = ""
-    part: int = 0
-
-
 def write(index: Index, known: SessionNote, new: list[Exchange]) -> SessionNote:
     """Write exchanges of a session; return its note as it is `known` after that."""
     client, session = known.client, known.session
-    begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
-    project = next(iter(privacy.project_names(index.config.projects, folder=new[0].cwd)), "")
+    begun, number = new[0].asked.at.astimezone(), sha256(session.encode()).hexdigest()[:8]
+    project = next(iter(privacy.project_names(index.config.projects, folder=new[0].asked.folder)), "")
     scope = credentials.masked(project, likely=True)
     stem = known.stem or _stem(index.vault, number) or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {
         **{"id": f"session-{number}", "session": session, "title": _title(new)},
         **{"category": "session", "type": "episodic", "importance": "low", "trust": "agent"},
         **{"privacy_scope": "private", **({"scope": scope} if scope else {}), "source": client},
-        **{"created": begun, "updated": new[-1].at.astimezone()},
-        privacy.GENERATED: {"by": f"{client}/{new[-1].version or 'unknown'}", "at": new[-1].at.astimezone()},
+        **{"created": begun, "updated": new[-1].asked.at.astimezone()},
+        privacy.GENERATED: {"by": f"{client}/{new[-1].version or 'unknown'}", "at": new[-1].asked.at.astimezone()},
     }
     meta |= {"status": privacy.DRAFT} if index.config.review else {}
     with index.vault.change(BY_ITSELF, stem):
         part = _append(index.vault, stem, known.part, CLIENTS[client][0], new, meta)
-    return replace(known, stem=stem, part=part)
+    return known._replace(stem=stem, part=part)
 
 
 def _stem(vault: Vault, number: str) -> str:
@@ -97,7 +86,10 @@ def _title(new: Sequence[Exchange]) -> str:
 
 def _section(exchange: Exchange, name: str) -> str:
     """Return the text of an exchange with the client `name`; its times are those of this machine's zone."""
-    at, words = exchange.at.astimezone(), on_one_line(_MARKS.sub(" ", exchange.prompt[: 4 * _MOST_WORDS]))[:_MOST_WORDS]
+    at, words = (
+        exchange.asked.at.astimezone(),
+        on_one_line(_MARKS.sub(" ", exchange.prompt[: 4 * _MOST_WORDS]))[:_MOST_WORDS],
+    )
     turns = (("You", exchange.prompt), (name, exchange.answer))
     quoted = ((who, re.sub(r"(?m)^", "> ", text)) for who, text in turns if text)
     turned = "\n".join(f"**{who}:**\n\n{text}\n" for who, text in quoted)

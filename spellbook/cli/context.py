@@ -9,15 +9,15 @@ second is over, it prints what it has.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from spellbook.capture.hook import END, HookInput
 from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, opened, scope_option, vault_of, vault_option
 from spellbook.cli.search import also_option
@@ -127,11 +127,11 @@ def context(
     spellbook context --session-start
     spellbook context --prompt "why did we move to PostgreSQL?"
     """
-    hook = _hook(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
+    hook = HookInput.read(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
     if kind == "prompt":
-        prompt = text or hook.get("prompt")
-        if isinstance(prompt, str) and prompt.strip():
-            _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
+        prompt = text or hook.prompt
+        if prompt.strip():
+            _print_related(ctx, prompt, also or hook.also, as_json)
         return
     from spellbook.capture.ledger import PATIENCE, Ledger
     from spellbook.memories import briefing
@@ -142,36 +142,37 @@ def context(
     with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
         root = paths.real(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
         ledger = Ledger(root, PATIENCE)
-        ledger.leave_job({**hook, "hook_event_name": event})
+        ledger.leave_job(hook._replace(event=event))
         while (is_leaving := _is_leaving(ledger, hook)) and age() < _PATIENCE:
             time.sleep(0.02)
     if kind == "reminder":
         output.result({"reminder": _COMPACTING}, as_json, lambda _: click.echo(_COMPACTING))
         return
-    is_compacted = hook.get("source") == "compact"
+    is_compacted = hook.source == "compact"
     known = briefing.Briefing(compacted=is_compacted)
     _gathered[:] = [json_of(known.as_dict()) if as_json else known.text(max_tokens)]
     with _index(ctx) as index:
-        for overview in briefing.gathered(index, is_compacted, hook.get("session_id"), not is_leaving):
+        for overview in briefing.gathered(index, is_compacted, hook.session, not is_leaving):
             _gathered[:] = [json_of(overview.as_dict()) if as_json else overview.text(max_tokens)]
     with _printing:
         click.echo(_gathered.pop())
 
 
-def _is_leaving(ledger: Ledger, hook: Mapping[str, Any]) -> bool:
+def _is_leaving(ledger: Ledger, hook: HookInput) -> bool:
     """Say whether the note of another session of this folder, which was just left, is still to be written."""
-    folder = os.path.dirname(str(hook.get("transcript_path")))
+    folder = os.path.dirname(hook.transcript)
     return any(
-        job["hook_event_name"] == "SessionEnd"
-        and not job["is_off"]
-        and job["session_id"] != hook.get("session_id")
-        and os.path.dirname(str(job["transcript_path"])) == folder
-        and time.time_ns() - int(number) < _LATELY * 1_000_000_000
-        for number, job in ledger.all("job").items()
+        job is not None
+        and job.event == END
+        and not job.is_off
+        and job.session != hook.session
+        and os.path.dirname(job.transcript) == folder
+        and time.time_ns() - job.at < _LATELY * 1_000_000_000
+        for job in ledger.jobs().values()
     )
 
 
-def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
+def _print_related(ctx: click.Context, prompt: str, also: Sequence[str], as_json: bool) -> None:
     from spellbook.memories import prompt_recall
 
     with _index(ctx) as index:
@@ -201,16 +202,6 @@ def _index(ctx: click.Context) -> Iterator[Index]:
             yield index
     finally:
         CALLER.reset(before)
-
-
-def _hook(data: bytes) -> dict[str, Any]:
-    """Return a hook's JSON; text that is no JSON is a prompt."""
-    text = data.decode("utf-8", "replace")
-    try:
-        hook: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return {} if text.lstrip().startswith("{") else {"prompt": text}
-    return hook if isinstance(hook, dict) else {"prompt": text}
 
 
 @main.command()
@@ -254,13 +245,13 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         known = ledger.Ledger(str(vault))
         if action != "status":
             known.turn(action == "on", vault)
-        output.say("Capture is on." if known.switch.get("on") else "Capture is off.")
+        output.say("Capture is on." if known.switch().is_on else "Capture is off.")
         for problem in known.problems():
             output.say(f"{one_line(problem)}.")
-        off, unmarked = jobs.left_out(known) if known.switch.get("on") else (0, 0)
+        off, unmarked = jobs.left_out(known) if known.switch().is_on else (0, 0)
         if off:
             output.say(f"{counted(off, 'session')} left out: switched off by SPELLBOOK_CAPTURE, or forgotten.")
-        for name, number in known.all("erased").items():
+        for name, number in known.numbers("erased").items():
             output.say(f"{counted(number, 'exchange')} of the session {name} left out: erased before.")
         if unmarked:
             output.say(f"{counted(unmarked, 'session')} left out: none of its hooks has run while capture was on.")

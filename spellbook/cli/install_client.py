@@ -223,7 +223,7 @@ def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> No
 
 def _tell_capture(vault: Path) -> None:
     """Say whether what is said to agents becomes notes of the vault, and how that is switched off."""
-    if not Ledger(str(vault)).switch.get("on"):
+    if not Ledger(str(vault)).switch().is_on:
         output.say("Capture is off.")
     else:
         place = output.argument(str(vault))

@@ -8,7 +8,6 @@ the book as it sees it, made at its first request: a session belongs to the toke
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -37,6 +36,7 @@ from spellbook.settings.config import service
 from spellbook.system import package_files
 from spellbook.system.errors import SpellbookError
 from spellbook.system.threads import expect_waiting
+from spellbook.text.json_values import parsed
 from spellbook.watch.background import Background
 
 
@@ -171,10 +171,7 @@ class Doors:
 
 def _writes(mcp: SpellbookServer, body: bytes) -> bool:
     """Say whether a request, or one of several in it, calls a tool that changes notes."""
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return False
+    message = parsed(body)
     calls = [each for each in (message if isinstance(message, list) else [message]) if isinstance(each, dict)]
     called = (each for each in calls if each.get("method") == "tools/call" and isinstance(each.get("params"), dict))
     named = (each["params"].get("name") for each in called)

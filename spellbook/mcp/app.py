@@ -7,7 +7,6 @@ A toolset's module is imported only if the toolset is asked for.
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -57,6 +56,7 @@ from spellbook.system import children, disk
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text import unicode
+from spellbook.text.json_values import mapping_of, parsed
 from spellbook.text.quoting import one_line
 from spellbook.vault.journal import CALLER
 from spellbook.verbs import aliases
@@ -350,14 +350,11 @@ def _request(refused: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
 
     None for what nobody waits for an answer to, or whose sender cannot be told apart.
     """
-    try:
-        sent = json.loads(refused.errors()[0]["input"])
-    except (ValueError, TypeError, RecursionError):
-        return None
-    id, method = (sent.get("id"), sent.get("method")) if isinstance(sent, dict) else (None, None)
+    sent = mapping_of(parsed(refused.errors()[0]["input"]))
+    id, method = map(sent.get, ("id", "method"))
     if type(id) not in (int, str) or not isinstance(method, str):
         return None
-    params = sent.get("params")
+    params: Any = sent.get("params")
     arguments = params.pop("arguments", None) if isinstance(params, dict) else None
     try:
         unicode.check({**sent, "jsonrpc": "2.0"})

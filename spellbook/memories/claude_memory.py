@@ -53,7 +53,7 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
 def beside(vault: Path) -> Path | None:
     """Return the memory to search beside a vault; None if it is not wanted, not there, or in the vault anyway."""
     ledger = Ledger(str(vault))
-    is_on = ledger.all("switch").get(CLAUDE_MEMORY, {}).get("on") and not ledger.folder.resolve().is_relative_to(vault)
+    is_on = ledger.switch(CLAUDE_MEMORY).is_on and not ledger.folder.resolve().is_relative_to(vault)
     place = folder() if is_on else None
     return place if place and not place.is_relative_to(vault) else None
 

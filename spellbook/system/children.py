@@ -57,7 +57,10 @@ def child(module: str, variables: Mapping[str, str] | None = None, *, alone: boo
     apart: dict[str, Any] = {"creationflags": flags} if sys.platform == "win32" else {"start_new_session": True}
     pipes: dict[str, Any] = {"stdin": stream, "stdout": stream, "stderr": subprocess.DEVNULL}
     code = f"import sys; sys.path[:] = sys.argv[1:]; from {module} import serve; serve()"
-    return platform.start([sys.executable, "-P", "-c", code, *sys.path], env=variables, **pipes, **apart)
+    started = platform.start([sys.executable, "-P", "-c", code, *sys.path], env=variables, **pipes, **apart)
+    if alone:  # the caller need not keep it: this thread knows when it has ended
+        threading.Thread(target=started.wait, daemon=True).start()
+    return started
 
 
 def run_module(module: str, *arguments: str) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from spellbook.capture.hook import HookInput
 from spellbook.capture.ledger import Ledger
 from tests.capture import transcripts
 from tests.capture.transcripts import BILLING, DEPLOY, LONG, OTHER, ROTATE, SESSION, asked, claude, talk
@@ -54,7 +55,7 @@ def notes(vault: Path) -> dict[str, str]:
 def done(ledger: Ledger) -> dict[str, object]:
     """How the last job ended, once none waits."""
     until(lambda: not ledger.all("job"))
-    return dict(ledger.all("run").get("", {}))
+    return dict(ledger.all("run").get("") or {})  # type: ignore[call-overload]
 
 
 def test_a_session_becomes_a_note(vault: Path, ledger: Ledger, home: Path) -> None:
@@ -91,10 +92,11 @@ def test_a_session_becomes_a_note(vault: Path, ledger: Ledger, home: Path) -> No
         b"\xff\xfe",
         b"{" * 100_000,
         b'{"hook_event_name": "SessionEnd", "session_id": "' + b"x" * 5_000 + b'"}',
+        json.dumps({"prompt": "x" * 10_000_000, **event(None)}).encode(),
         b'{"hook_event_name": ["SessionEnd"], "transcript_path": {"a": 1}}',
         b'{"hook_event_name": "Stop", "transcript_path": "/etc/passwd"}',
     ],
-    ids=["nothing", "no UTF-8", "deep", "long", "wrong types", "another event"],
+    ids=["nothing", "no UTF-8", "deep", "long", "10 MB", "wrong types", "another event"],
 )
 def test_whatever_it_is_given(vault: Path, ledger: Ledger, given: bytes) -> None:
     """The hook ends with 0, prints nothing and leaves no job."""
@@ -164,9 +166,11 @@ def test_install_asks_for_it(
     install = ("install", "claude-code", "--vault", vault)
     spellbook(*install, "--capture", code=2)
     spellbook(*install, "--hooks", "--dry-run", *args)
-    assert ledger.switch.get("on") is was
+    assert bool(ledger.all("switch")) is (was is not None)
+    assert ledger.switch().is_on is bool(was)
     spellbook(*install, "--hooks", *args)
-    assert ledger.switch.get("on") is is_on
+    assert bool(ledger.all("switch")) is (is_on is not None)
+    assert ledger.switch().is_on is bool(is_on)
 
 
 @pytest.mark.parametrize("state", ["never", "off"])
@@ -254,7 +258,7 @@ def test_each_hook_says_off(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, val
         {"hook_event_name": None, "session_id": OTHER, "transcript_path": ["x"]},
         {"hook_event_name": "SessionStart", "session_id": None, "transcript_path": f"/x/{OTHER[::-1]}.jsonl"},
     ):
-        ledger.leave_job(given)
+        ledger.leave_job(HookInput.read(json.dumps(given).encode()))
     assert [ledger.is_off(session) for session in (SESSION, OTHER, OTHER[::-1])] == [True] * 3
     assert ledger.all("job") == {}
 
@@ -266,7 +270,7 @@ def test_what_leaves_capture_on(vault: Path, ledger: Ledger, home: Path, monkeyp
     assert done(ledger)["exchanges"] == 0
     for value in ("1", "On", ""):
         monkeypatch.setenv("SPELLBOOK_CAPTURE", value)
-        ledger.leave_job(event(None, "UserPromptSubmit", OTHER))
+        ledger.leave_job(HookInput("UserPromptSubmit", OTHER))
         assert not ledger.is_off(OTHER)
 
 

@@ -267,7 +267,7 @@ def test_codex() -> None:
     data = of_codex(ROTATE, DEPLOY)
     assert pairs(data) == [ROTATE, DEPLOY]
     found = read(data, len(of_codex(ROTATE)) - len(line(timestamp="", type="compacted", payload={})))
-    assert {each.cwd for each in read(data) + found} == {"/work/shop"}
+    assert {each.asked.folder for each in read(data) + found} == {"/work/shop"}
     assert pairs(of_codex(ROTATE, source={"subagent": "review"})) == [], "another agent speaks"
     headless = of_codex(ROTATE, source="exec").partition(b"\n")[2]
     assert pairs(headless) == pairs(b'{"type": "session_meta", "payload"\n' + headless) == [], "nobody knows who speaks"

@@ -37,6 +37,7 @@ from spellbook.http.oauth.consent import consent
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.oauth.provider import Provider
 from spellbook.http.tokens import digest
+from spellbook.text.json_values import parsed
 
 _MOST_REGISTRATIONS = 20
 """Registrations of one address within a minute."""
@@ -125,10 +126,7 @@ async def _register(counts: Bounded, handle: Handler, request: Request) -> Respo
     counts.add(address)
     if wait := counts.wait(address, 1):
         return _refused("temporarily_unavailable", f"Wait {wait} s.", 429, {"retry-after": str(wait)})
-    try:
-        asked = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        asked = None
+    asked = parsed(await request.body())
     if not isinstance(asked, dict):
         return _refused("invalid_client_metadata", "The body must be one JSON object.")
     own = {"scope": " ".join(SCOPES), "token_endpoint_auth_method": asked.get("token_endpoint_auth_method") or "none"}

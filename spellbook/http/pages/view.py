@@ -130,7 +130,7 @@ class View(Call):
     @property
     def has_sessions(self) -> bool:
         """Whether the caller sees captured sessions, or may know that capture is on here."""
-        is_on = not self.caller.is_limited and Ledger(str(self.book.config.vault)).switch.get("on", False)
+        is_on = not self.caller.is_limited and Ledger(str(self.book.config.vault)).switch().is_on
         return is_on or not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
 
     def say(self, english: str, *values: object) -> str:

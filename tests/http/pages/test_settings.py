@@ -103,7 +103,7 @@ def test_capture_is_switched(browser, book, served, guarded):
         assert "without secrets" in page
         form = browser.form(page, "/do/capture", label)
         browser.send("/do/capture", **form)
-        assert ledger.switch["on"] is on
+        assert ledger.switch().is_on is on
     assert not ledger.folder.stat().st_mode & 0o077
     secret = served.tokens.lend()
     served.phone = f"http://192.168.0.7:17950/login#{secret}"
