@@ -18,7 +18,7 @@ from pathlib import Path
 import spellbook
 from spellbook.editing import guides
 from spellbook.index.catalog.vectors import compact
-from spellbook.index.packaged import FILE
+from spellbook.index.guide_vectors import FILE
 
 
 def write(file: Path) -> int:

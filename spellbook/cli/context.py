@@ -134,7 +134,7 @@ def context(
             _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
     from spellbook.capture.ledger import PATIENCE, Ledger
-    from spellbook.memories import briefing
+    from spellbook.memories import session_briefing
     from spellbook.settings import paths
 
     is_leaving = False
@@ -149,10 +149,10 @@ def context(
         output.result({"reminder": _COMPACTING}, as_json, lambda _: click.echo(_COMPACTING))
         return
     is_compacted = hook.get("source") == "compact"
-    known = briefing.Briefing(compacted=is_compacted)
+    known = session_briefing.Briefing(compacted=is_compacted)
     _gathered[:] = [json_of(known.as_dict()) if as_json else known.text(max_tokens)]
     with _index(ctx) as index:
-        for overview in briefing.gathered(index, is_compacted, hook.get("session_id"), not is_leaving):
+        for overview in session_briefing.gathered(index, is_compacted, hook.get("session_id"), not is_leaving):
             _gathered[:] = [json_of(overview.as_dict()) if as_json else overview.text(max_tokens)]
     with _printing:
         click.echo(_gathered.pop())

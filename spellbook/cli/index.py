@@ -31,15 +31,15 @@ from spellbook.cli.app import (
     wiki_option,
 )
 from spellbook.index import seal
-from spellbook.mcp.names import toolsets_of
-from spellbook.notes.same_cause import grouped
+from spellbook.mcp.tool_names import toolsets_of
+from spellbook.notes.fault_lines import grouped
 from spellbook.settings import paths
 from spellbook.settings.config import Config, find_vault, load
 from spellbook.settings.translate import translated
 from spellbook.system import disk
 from spellbook.system.children import growing
 from spellbook.system.errors import SpellbookError
-from spellbook.system.hook_queue import turn
+from spellbook.system.git_hook_queue import turn
 from spellbook.system.lock import listening
 from spellbook.system.processes import is_elected, present
 from spellbook.text.quoting import counted, json_of, one_line
@@ -176,10 +176,10 @@ def is_agreed(question: str, how: str) -> bool:
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     """Add the line for the trash to the vault's .gitignore if that is wanted; on a terminal ask, else say how."""
-    from spellbook.cli.clients import hooks
-    from spellbook.cli.clients.hooks import IGNORE, TRASH
+    from spellbook.cli.clients import git_hooks
+    from spellbook.cli.clients.git_hooks import IGNORE, TRASH
 
-    if not hooks.is_trash_shared(vault):
+    if not git_hooks.is_trash_shared(vault):
         if is_wanted:
             output.say(f"{IGNORE} needs no line: git already ignores {TRASH}.", err=True)
         return
@@ -187,7 +187,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
     how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
     if is_wanted or is_agreed(question, how):
-        hooks.with_line(vault / IGNORE, TRASH).make()
+        git_hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")
 
 

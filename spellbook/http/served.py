@@ -20,7 +20,7 @@ from spellbook.http.tokens import Caller, Tokens
 from spellbook.library.book import Spellbook
 from spellbook.library.limited import Seen, seen_by
 from spellbook.mcp.debug_log import Write
-from spellbook.mcp.names import DEFAULT
+from spellbook.mcp.tool_names import DEFAULT
 from spellbook.system.threads import computing, limiter
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.vectors import Row
+from spellbook.index.guide_vectors import Packaged, packaged
 from spellbook.index.opened import Index, Progress
-from spellbook.index.packaged import Packaged, packaged
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.server import Server

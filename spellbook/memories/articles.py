@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from spellbook.archive.pages import fetch, html, safe
-from spellbook.archive.pages import source as pages
-from spellbook.archive.pages.source import ADDRESS, ArticlePage
+from spellbook.archive.pages import article_page as pages
+from spellbook.archive.pages import fetch, html, safe_markdown
+from spellbook.archive.pages.article_page import ADDRESS, ArticlePage
 from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.notes import articles as form
+from spellbook.notes import article_text as form
 from spellbook.notes import labels as written
-from spellbook.notes.articles import CATEGORY
+from spellbook.notes.article_text import CATEGORY
 from spellbook.notes.labels import texts
 from spellbook.search import newest
 from spellbook.search.newest import Recent
@@ -107,7 +107,7 @@ class Articles(Opened):
         meta = _header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
         _refuse_secrets({**meta, "summary": labels.summary}, "" if is_url and not text else page.markdown, force)
-        chunk = {"text": form.composed(safe.safe(labels.summary), page.markdown), "metadata": meta}
+        chunk = {"text": form.composed(safe_markdown.safe(labels.summary), page.markdown), "metadata": meta}
         busy = StorageError("Another program is saving an article.", "Try again in a moment; nothing was written.")
         # Of two that save one address at the same time, the second finds what the first has written.
         with disk.alone(self.index.config.state / _LOCK, _PATIENCE, busy):
@@ -190,9 +190,9 @@ class Articles(Opened):
         known = {key: {*map(fold, there[key])} for key in there}
         joined = {key: [*there[key], *(each for each in new[key] if fold(each) not in known[key])] for key in there}
         changed: dict[str, Any] = {key: value for key, value in joined.items() if value != there[key]}
-        given = {"author": safe.line(labels.author), "published": labels.published}
+        given = {"author": safe_markdown.line(labels.author), "published": labels.published}
         changed |= {key: value for key, value in given.items() if value and value != chunk.meta.get(key)}
-        text, summary = lookup.body(self.index, chunk.path), safe.safe(labels.summary).strip()
+        text, summary = lookup.body(self.index, chunk.path), safe_markdown.safe(labels.summary).strip()
         summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
         if changed or summarized:
             self._revise(chunk.note, metadata=changed or None, replace=summarized, force=True, again=False)
@@ -231,7 +231,7 @@ def _filter(category: str) -> dict[str, object]:
 def _categories_of(categories: Sequence[str]) -> list[str]:
     """Return the categories of an article. Raises InvalidInput if there are none, or too many."""
     given = written.listed(categories)
-    lines = filter(None, (safe.line(category, 1_000) for category in reversed(given)))
+    lines = filter(None, (safe_markdown.line(category, 1_000) for category in reversed(given)))
     names = list({fold(name): name for name in lines}.values())[::-1]
     wrong = next((name for name in names if len(name) > _MOST_NAME), "")
     if not 1 <= len(names) <= _MOST_NAMES or wrong:
@@ -261,7 +261,7 @@ def _label_of(key: str, value: Any) -> Any:
         listed = (written.tags if key == "tags" else written.listed)(value or ())
         if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
             raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
-        words = tuple(dict.fromkeys(filter(None, (safe.line(word, _MOST_LINE) for word in listed))))
+        words = tuple(dict.fromkeys(filter(None, (safe_markdown.line(word, _MOST_LINE) for word in listed))))
         if len(words) > _MOST_LABELS:
             raise InvalidInput(f"metadata.{key} has {len(words):,} entries.", f"Give at most {_MOST_LABELS}.")
         return words
@@ -291,7 +291,7 @@ def _header(
         title = Path(address).stem
     published = html.day(labels.published or page.published)
     meta = {
-        "title": safe.line(title, _MOST_LINE),
+        "title": safe_markdown.line(title, _MOST_LINE),
         "topic": names[0],
         "categories": [*names],
         "keywords": [*labels.keywords],
@@ -299,9 +299,9 @@ def _header(
         "source": own,
         "saved_from": address if address != own else None,
         "source_type": page.source_type,
-        "author": safe.line(labels.author or page.author, _MOST_LINE),
+        "author": safe_markdown.line(labels.author or page.author, _MOST_LINE),
         "published": dt.date.fromisoformat(published) if published else None,
         "fetched": dt.datetime.now().astimezone().replace(microsecond=0) if is_read else None,
-        "description": safe.line(page.description, _MOST_LINE),
+        "description": safe_markdown.line(page.description, _MOST_LINE),
     }
     return {key: value for key, value in meta.items() if value}

@@ -18,7 +18,7 @@ from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions
-from spellbook.memories import briefing
+from spellbook.memories import session_briefing
 from spellbook.notes import decisions as form
 from spellbook.notes import labels, links
 from spellbook.notes.labels import CHECKPOINT, DECISION
@@ -298,9 +298,9 @@ class Decisions(Opened):
         items, closest = (tuple(item(*row) for row in some) for some in (rows, near))
         return FoundDecisions(items, total, bool(query), closest)
 
-    def newest_checkpoint(self) -> briefing.NewestCheckpoint | None:
+    def newest_checkpoint(self) -> session_briefing.NewestCheckpoint | None:
         """Return the newest checkpoint with the decisions since, None if there is none."""
-        return briefing.checkpoint(self.index)
+        return session_briefing.checkpoint(self.index)
 
     def living(self, topic: str) -> list[StoredChunk]:
         """Return the decisions of a topic that nothing supersedes, the newest first, at most a hundred."""

@@ -22,8 +22,8 @@ from click.testing import CliRunner
 
 import spellbook
 from spellbook.cli import main
-from spellbook.cli.clients.clients import carried, entry
-from spellbook.cli.clients.known import CLIENTS, places
+from spellbook.cli.clients.known_clients import CLIENTS, places
+from spellbook.cli.clients.settings_entry import carried, entry
 from spellbook.models import embedders as models
 from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find

@@ -14,7 +14,7 @@ from spellbook.http import admin, api
 from spellbook.http.api import openapi
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.search import question
 from spellbook.verbs import admin as of_servers
 from spellbook.verbs import memories, table

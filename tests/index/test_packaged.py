@@ -7,7 +7,7 @@ import pytest
 
 from spellbook.editing import guides
 from spellbook.index import embed
-from spellbook.index.packaged import packaged
+from spellbook.index.guide_vectors import packaged
 from spellbook.library import book as books
 
 

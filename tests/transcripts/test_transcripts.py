@@ -36,7 +36,7 @@ from spellbook.http.app import make
 from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.mcp.app import build
-from spellbook.mcp.names import DEFAULT, toolsets_of
+from spellbook.mcp.tool_names import DEFAULT, toolsets_of
 from tests.commands import git, git_alone  # noqa: F401
 from tests.helpers import session_writer, until
 from tests.http.running import PROGRAM, Described, form

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from spellbook import __version__
 from spellbook.editing.erase import LEFT
 from spellbook.http.endpoints import Call, Endpoint, Reply
-from spellbook.http.exchange import API
+from spellbook.http.headers import API
 from spellbook.http.served import Served, served_of
 from spellbook.index.catalog.usage import local
 from spellbook.library import history as kept

@@ -27,7 +27,7 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.asking import DECLINED, Forgetting, agreed
 from spellbook.mcp.tool import CHANGE, READ, as_json, render, tool
 from spellbook.memories.memories import is_pinned, type_of
-from spellbook.notes.articles import cut
+from spellbook.notes.article_text import cut
 from spellbook.search import newest, presentation
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from spellbook.archive.pages import html, safe
+from spellbook.archive.pages import html, safe_markdown
 from spellbook.archive.pages.html import day
 from spellbook.settings.environment import variables
 from spellbook.system import children
@@ -75,9 +75,9 @@ def extract_pdf(body: bytes, what: str = "The PDF") -> dict[str, str]:
         raise InvalidInput(f"The text of {what} cannot be read: its fonts hide the letters.", "Run OCR first.")
     date = _DATE.match(about.get("CreationDate") or about.get("ModDate") or "")
     return {
-        "title": safe.line(about.get("Title") or ""),
-        "markdown": safe.safe("\n\n".join(_sections(pages, outline))),
-        "author": safe.line(about.get("Author") or ""),
+        "title": safe_markdown.line(about.get("Title") or ""),
+        "markdown": safe_markdown.safe("\n\n".join(_sections(pages, outline))),
+        "author": safe_markdown.line(about.get("Author") or ""),
         "published": day("-".join(date.groups())) if date else "",
     }
 
@@ -94,7 +94,7 @@ def _pages(document: Any, what: str) -> Iterator[list[str]]:
         left -= len(text)
         if left < 0:
             raise InvalidInput(f"{what} has more than {_MOST_LETTERS:,} letters.", "Save it in parts.")
-        yield [line.strip() for line in safe.visible(_HYPHEN.sub("", text)).split("\n")]
+        yield [line.strip() for line in safe_markdown.visible(_HYPHEN.sub("", text)).split("\n")]
 
 
 def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
@@ -103,7 +103,7 @@ def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
     for entry in document.get_toc(max_depth=6):
         target = entry.get_dest()
         page = target.get_index() if target else None
-        title = safe.line(entry.get_title())
+        title = safe_markdown.line(entry.get_title())
         if page is not None and 0 <= page < pages and title:
             outline.append((page, entry.level, title))
         if len(outline) == _MOST_SECTIONS:
@@ -138,7 +138,7 @@ def _sections(pages: Sequence[Sequence[str]], outline: Sequence[tuple[int, int, 
         for level, title in here:
             at, end = _find(page, title, start)
             yield from _paragraphs(page[start:at])
-            yield f"{'#' * min(6, level + 2)} {safe.escaped(title)}"
+            yield f"{'#' * min(6, level + 2)} {safe_markdown.escaped(title)}"
             start = end
         yield from _paragraphs(page[start:])
 
@@ -169,7 +169,7 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
         text = text[:-1] + line if is_cut else f"{text} {line}".strip()
         is_last = len(line) < (0.8 if _TERMINAL.search(line) else 0.5) * width
         if text and is_last:
-            yield safe.escaped(text)
+            yield safe_markdown.escaped(text)
             text = ""
 
 
@@ -187,7 +187,7 @@ _ALIVE_SECONDS = 0.2
 _PARSERS: Mapping[str, Callable[..., Mapping[str, str]]] = {
     "html": html.extract,
     "pdf": extract_pdf,
-    "text": lambda body: {"markdown": safe.safe(body.decode())},
+    "text": lambda body: {"markdown": safe_markdown.safe(body.decode())},
 }
 _RAISED: dict[str, type[SpellbookError]] = {"InvalidInput": InvalidInput, "FetchError": FetchError}
 
@@ -203,7 +203,7 @@ def parse(
     **about: str,
 ) -> dict[str, str]:
     """
-    Return what `html.extract`, `extract_pdf` or `safe.safe` makes of `body`, by `kind`; `about` goes to the parser.
+    Return what the parser of this `kind` makes of `body`; `about` goes to the parser.
 
     `what` names it in messages. `alive` is called now and then; if it raises, the child is killed. Raises InvalidInput
     or FetchError as the parser does, and InvalidInput if it needs too much.
