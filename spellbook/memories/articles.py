@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from spellbook.archive.pages import article_page as pages
-from spellbook.archive.pages import fetch, html, safe_markdown
+from spellbook.archive.pages import fetch, html, page_address, safe_markdown
 from spellbook.archive.pages.article_page import ADDRESS, ArticlePage
 from spellbook.editing.write import Opened
 from spellbook.index import lookup
@@ -103,7 +103,7 @@ class Articles(Opened):
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         if step:
             step("writing", 1, 2)
-        own = (page.canonical or fetch.normalized(page.url)) if is_url else address
+        own = (page.canonical or page_address.normalized(page.url)) if is_url else address
         meta = _header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
         _refuse_secrets({**meta, "summary": labels.summary}, "" if is_url and not text else page.markdown, force)
@@ -217,7 +217,7 @@ def _address(source: str, *, is_url: bool, is_text: bool, files: bool) -> str:
     if not (is_url or is_text or files):  # before a look that would tell which files there are
         raise InvalidInput("Over HTTP an article is an address or given text, no file.", "Give its text instead.")
     if is_url:
-        return fetch.normalized(fetch.checked(source))
+        return page_address.normalized(fetch.checked(source))
     return source if is_text or source.startswith("~") else os.path.abspath(source)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spellbook.archive.pages import fetch, parser_process, safe_markdown
+from spellbook.archive.pages import fetch, page_address, parser_process, safe_markdown
 from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF
 from spellbook.system.disk import regular
 from spellbook.system.errors import InvalidInput, PermissionDenied
@@ -69,7 +69,7 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
         parsed = parser_process.parse("pdf", got.body, what, alive=alive)
     else:
         parsed = parser_process.parse("html", got.body, what, alive=alive, url=got.url, charset=got.charset)
-    canonical = fetch.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
+    canonical = page_address.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
     of_file = "pdf" if is_pdf else "html"
     return ArticlePage(**parsed, url=got.url, canonical=canonical, source_type="url" if is_url else of_file)
 
