@@ -21,7 +21,7 @@ from spellbook.archive import import_sources
 from spellbook.archive.formats.conversations import Incoming
 from spellbook.archive.snapshots import RESERVE
 from spellbook.index import privacy, sync
-from spellbook.index.lookup import folder_of
+from spellbook.index.inbox import folder_of
 from spellbook.index.opened import Index, Progress
 from spellbook.notes.files import MOST_BYTES, Fault
 from spellbook.settings import config
