@@ -384,7 +384,7 @@ def player(tmp_path: Path, home: Path) -> Iterator[Player]:
             patched.setenv(name, value)
         _read_zone()
         # For hooks `context` ends its process a second later, and this one goes on.
-        patched.setattr("spellbook.cli.context.threading", Mock())
+        patched.setattr("spellbook.cli.hook_deadline.Deadline.start", Mock())
         # A child process that fills Chroma would be done sooner or later than the next command.
         patched.setattr("spellbook.index.vectors.follow.start", Mock())
         yield Player(tmp_path, Clock(patched))
