@@ -13,13 +13,13 @@ import click
 
 from spellbook.cli import changed, output
 from spellbook.cli.app import command, main, named
+from spellbook.index.metrics import ENOUGH
 from spellbook.notes.fault_lines import grouped
 from spellbook.notes.files import Fault
 from spellbook.search.presentation import place, titles, waiting
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line
-from spellbook.verbs.admin import ENOUGH
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook

@@ -8,6 +8,7 @@ reader without a method for something cannot do it.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -61,6 +62,7 @@ class Reader:
         self.index = index
         self.meter = Meter(index.catalog.usage)
         self.complaint = ""  # why the last scan of the vault failed, "" if it did not
+        self.opening = threading.Lock()  # held while what is beside this book is opened, so that each is opened once
         self.searches: dict[tuple[object, ...], tuple[float, str]] = {}  # see `mcp.toolsets.memento`
         self.loaded: searcher.Searcher | None = None
         """The searcher, once a search has loaded the vectors and while they are still in memory."""

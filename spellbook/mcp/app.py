@@ -47,7 +47,7 @@ from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import first_answer, tool_names
+from spellbook.mcp import first_answer, instructions
 from spellbook.mcp.arguments import lean
 from spellbook.mcp.debug_log import Write
 from spellbook.mcp.tool import TOOLS, as_text, load, session_of
@@ -111,7 +111,7 @@ def build(
         "spellbook",
         title="Spellbook",
         version=__version__,
-        instructions=tool_names.instructions(toolsets, may_write=may_write),
+        instructions=instructions.instructions(toolsets, may_write=may_write),
         lifespan=lifespan,
         log_level="WARNING",
         cache_hints=dict.fromkeys(_LISTS, _FRESH),

@@ -22,12 +22,13 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions, fold
 from spellbook.notes import article_text as form
 from spellbook.notes import labels as written
+from spellbook.notes.article_limits import MOST_CATEGORIES, MOST_LABELS, MOST_LETTERS, MOST_SUMMARY
 from spellbook.notes.article_text import CATEGORY
 from spellbook.notes.labels import texts
 from spellbook.search import newest
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
-from spellbook.settings.limits import MOST_URL
+from spellbook.settings.limits import MOST_LINE, MOST_URL
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.text import credentials
@@ -42,14 +43,9 @@ ALL = "*"
 _LOCK = "articles.lock"
 _PATIENCE = 60.0
 """Seconds to wait for another program that saves an article."""
-_MOST_CATEGORIES = 50
+_MOST_LISTED = 50
 """Categories that are listed."""
 _KEYS = ("summary", "keywords", "tags", "title", "author", "published")
-_MOST_NAMES = 10  # categories of an article
-_MOST_NAME = 60  # letters of a category
-_MOST_LABELS = 50  # keywords, and tags
-_MOST_SUMMARY = 2_000  # letters
-_MOST_LINE = 300  # letters of a title, an author, a keyword
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +125,7 @@ class Articles(Opened):
     def categories(self) -> Sequence[tuple[str, int]]:
         """Return the categories of all articles with counts, the commonest first."""
         limits = (*conditions({"category": CATEGORY}), *self.index.visible)
-        return self.index.catalog.commonest("categories", limits, _MOST_CATEGORIES)
+        return self.index.catalog.commonest("categories", limits, _MOST_LISTED)
 
     def read(self, article_id: str) -> tuple[StoredChunk, form.Article]:
         """Return an article's first chunk and content; count it as opened. Raises MemoryNotFound, InvalidInput."""
@@ -233,10 +229,14 @@ def _categories_of(categories: Sequence[str]) -> list[str]:
     given = written.listed(categories)
     lines = filter(None, (safe_markdown.line(category, 1_000) for category in reversed(given)))
     names = list({fold(name): name for name in lines}.values())[::-1]
-    wrong = next((name for name in names if len(name) > _MOST_NAME), "")
-    if not 1 <= len(names) <= _MOST_NAMES or wrong:
-        what = f"The category {wrong[:_MOST_NAME]!r}… is too long." if wrong else f"There are {len(names)} categories."
-        raise InvalidInput(what, f"Give 1 to {_MOST_NAMES}, of at most {_MOST_NAME} letters; nothing was written.")
+    wrong = next((name for name in names if len(name) > MOST_LETTERS), "")
+    if not 1 <= len(names) <= MOST_CATEGORIES or wrong:
+        what = (
+            f"The category {wrong[:MOST_LETTERS]!r}… is too long." if wrong else f"There are {len(names)} categories."
+        )
+        raise InvalidInput(
+            what, f"Give 1 to {MOST_CATEGORIES}, of at most {MOST_LETTERS} letters; nothing was written."
+        )
     return names
 
 
@@ -261,13 +261,13 @@ def _label_of(key: str, value: Any) -> Any:
         listed = (written.tags if key == "tags" else written.listed)(value or ())
         if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
             raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
-        words = tuple(dict.fromkeys(filter(None, (safe_markdown.line(word, _MOST_LINE) for word in listed))))
-        if len(words) > _MOST_LABELS:
-            raise InvalidInput(f"metadata.{key} has {len(words):,} entries.", f"Give at most {_MOST_LABELS}.")
+        words = tuple(dict.fromkeys(filter(None, (safe_markdown.line(word, MOST_LINE) for word in listed))))
+        if len(words) > MOST_LABELS:
+            raise InvalidInput(f"metadata.{key} has {len(words):,} entries.", f"Give at most {MOST_LABELS}.")
         return words
-    text, most = str(value or "").strip(), _MOST_SUMMARY
+    text, most = str(value or "").strip(), MOST_SUMMARY
     if key != "summary":
-        text, most = " ".join(text.split()), _MOST_LINE
+        text, most = " ".join(text.split()), MOST_LINE
     if len(text) > most:
         raise InvalidInput(f"metadata.{key} has {len(text):,} letters.", f"Give at most {most:,}.")
     return text
@@ -291,7 +291,7 @@ def _header(
         title = Path(address).stem
     published = html.day(labels.published or page.published)
     meta = {
-        "title": safe_markdown.line(title, _MOST_LINE),
+        "title": safe_markdown.line(title, MOST_LINE),
         "topic": names[0],
         "categories": [*names],
         "keywords": [*labels.keywords],
@@ -299,9 +299,9 @@ def _header(
         "source": own,
         "saved_from": address if address != own else None,
         "source_type": page.source_type,
-        "author": safe_markdown.line(labels.author or page.author, _MOST_LINE),
+        "author": safe_markdown.line(labels.author or page.author, MOST_LINE),
         "published": dt.date.fromisoformat(published) if published else None,
         "fetched": dt.datetime.now().astimezone().replace(microsecond=0) if is_read else None,
-        "description": safe_markdown.line(page.description, _MOST_LINE),
+        "description": safe_markdown.line(page.description, MOST_LINE),
     }
     return {key: value for key, value in meta.items() if value}
