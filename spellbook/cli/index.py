@@ -30,7 +30,7 @@ from spellbook.cli.app import (
     vault_option,
     wiki_option,
 )
-from spellbook.index import seal
+from spellbook.index import reindex_seal
 from spellbook.mcp.tool_names import toolsets_of
 from spellbook.notes.fault_lines import grouped
 from spellbook.settings import paths
@@ -270,7 +270,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
     from spellbook.models import embedders
 
     places = str(book.config.vault), str(book.config.state)
-    seen = seal.stamps(*places)
+    seen = reindex_seal.stamps(*places)
     report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)
@@ -278,8 +278,8 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
         return report  # a model that comes later changes nothing that a seal looks at
     elif report.scanned and not follow.is_at_work(book.index):  # else the seal would break when Chroma has caught up
         again = replace(report, seconds=0.0)
-        file = seal.WORDS if words_only else seal.FILE
-        seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)
+        file = reindex_seal.WORDS if words_only else reindex_seal.FILE
+        reindex_seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)
     return report
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import WAITS, Condition
-from spellbook.index.seal import SCANNED
+from spellbook.index.reindex_seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.catalog.rows import FileEntry, KnownFile
 from spellbook.index.opened import Index, Progress
-from spellbook.index.seal import SCANNED
+from spellbook.index.reindex_seal import SCANNED
 from spellbook.models.base import TEMPLATE, vector_key
 from spellbook.notes import dates
 from spellbook.notes.files import Fault, Stamp

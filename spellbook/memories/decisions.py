@@ -1,8 +1,8 @@
 """
 Decisions with reasons, successors and outcomes, and checkpoints of work under way.
 
-Each is a note, whose text `notes.decisions` composes. A decision names the one that it replaces; nothing guesses it: a
-topic holds many decisions side by side, and likeness does not tell a successor from a neighbour.
+Each is a note, whose text `notes.decision_text` composes. A decision names the one that it replaces; nothing guesses it:
+a topic holds many decisions side by side, and likeness does not tell a successor from a neighbour.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import session_briefing
-from spellbook.notes import decisions as form
+from spellbook.notes import decision_text as form
 from spellbook.notes import labels, links
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.notes.relations import SUPERSEDES

@@ -18,7 +18,7 @@ from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant
 from spellbook.index.opened import Index
-from spellbook.notes import decisions as form
+from spellbook.notes import decision_text as form
 from spellbook.notes import dialogue
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.search import newest

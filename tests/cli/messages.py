@@ -120,7 +120,7 @@ SENTENCES = {
     "search/presentation.py": "why reasons shares standing trust waiting superseded outside labels",
     "search/time_in_question.py": "reason",
     "search/packing.py": "_neighbours",
-    "search/cited.py": "_remarks",
+    "search/cited_code.py": "_remarks",
     "editing/erase.py": "_buried _place_of erase",
     "editing/revise.py": "_remark_name",
     "vault/entries.py": "state described",

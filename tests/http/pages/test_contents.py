@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import contents, excerpts
+from spellbook.http.pages import contents_and_search, excerpts
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
@@ -185,8 +185,8 @@ def test_another_language_is_told_only_of_another_script(book, write_note, brows
     korean = replace(hit, chunk=hit.chunk._replace(packed="항구는 북쪽에서 오는 배에 열려 있다."))
     for shown, is_told in (
         (hit, True),
-        (contents.explained(hit, asked), False),
-        (contents.explained(korean, asked), True),
+        (contents_and_search.explained(hit, asked), False),
+        (contents_and_search.explained(korean, asked), True),
     ):
         assert any(FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
     (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")
