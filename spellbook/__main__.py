@@ -1,7 +1,8 @@
 """
 The entry point of the command line: `spellbook`, or `python -m spellbook`.
 
-If a `reindex` has nothing to do, `reindex_seal` says so and the command line is not imported; nor is it for a client's hook.
+If a `reindex` has nothing to do, `reindex_seal` says so and the command line is not imported; nor is it for a
+client's hook.
 
 If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its
 output has closed the pipe, it exits with 0.

@@ -82,11 +82,11 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
     \b
     spellbook init ~/notes
     """
-    from spellbook.editing import guides
+    from spellbook.editing import new_vault
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
-    added, is_new = guides.make(root, with_guides=with_guides)
+    added, is_new = new_vault.make(root, with_guides=with_guides)
     with listening(output.say_wait), spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
         parts = [counted(notes, "note")] if notes else []
@@ -141,10 +141,10 @@ def _choose(vault: Path) -> None:
 def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
     """Let tags and folders stand for categories if that is wanted; on a terminal ask, else say how."""
     from spellbook.cli.clients import changes
-    from spellbook.editing import guides
+    from spellbook.editing import new_vault
     from spellbook.settings import edit
 
-    offered = {} if config.category_rules else guides.categories_of(config.vault)
+    offered = {} if config.category_rules else new_vault.categories_of(config.vault)
     if not offered:
         if is_wanted:
             output.say("No tag and no folder has the name of a category.", err=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import WAITS, Condition
+from spellbook.index.project_name import project_names
 from spellbook.index.reindex_seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
@@ -92,7 +93,7 @@ class Index:
             disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
         is_auto = config.scope == privacy.AUTO
-        scope, *others = (privacy.project_names(config.projects) or [""]) if is_auto else [config.scope]
+        scope, *others = (project_names(config.projects) or [""]) if is_auto else [config.scope]
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])

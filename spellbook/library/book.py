@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from spellbook.archive.restore import Restored
     from spellbook.editing import (
         erase,
-        guides,
         keep,
         merge,
         moves,
         repair_links,
         repair_properties,
+        rest_guides,
         revise,
         scribed,
         undo,
@@ -60,7 +60,7 @@ else:  # Imported at their first use, as those of `reader` are.
     open_knowledge, export, importer = lazy("spellbook.archive", "open_knowledge", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
     keep, repair_properties = lazy("spellbook.editing", "keep", "repair_properties")
-    erase, guides, revise = lazy("spellbook.editing", "erase", "guides", "revise")
+    erase, rest_guides, revise = lazy("spellbook.editing", "erase", "rest_guides", "revise")
     undo, write = lazy("spellbook.editing", "undo", "write")
     doctor, model_switch = lazy("spellbook.library", "doctor", "model_switch")
     (claude_memory,) = lazy("spellbook.memories", "claude_memory")
@@ -339,15 +339,15 @@ class Spellbook(Reader):
         They are in `language` (en, ko), by default in that of SPELLBOOK_LANG, else in English.
         """
         self.refresh()  # the vault may have guides of its own
-        return guides.begin(self.index, language)
+        return rest_guides.begin(self.index, language)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        return guides.session(self.index, session_id, ends=True)
+        return rest_guides.session(self.index, session_id, ends=True)
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a session that is still open. Raises RestRequired, RestInvalid, RestExpired."""
-        return guides.session(self.index, session_id)
+        return rest_guides.session(self.index, session_id)
 
     # -- keeping in order
 

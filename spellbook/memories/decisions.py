@@ -1,8 +1,8 @@
 """
 Decisions with reasons, successors and outcomes, and checkpoints of work under way.
 
-Each is a note, whose text `notes.decision_text` composes. A decision names the one that it replaces; nothing guesses it:
-a topic holds many decisions side by side, and likeness does not tell a successor from a neighbour.
+Each is a note, whose text `notes.decision_text` composes. A decision names the one that it replaces; nothing guesses
+it: a topic holds many decisions side by side, and likeness does not tell a successor from a neighbour.
 """
 
 from __future__ import annotations

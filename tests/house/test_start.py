@@ -24,7 +24,7 @@ PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
     *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "words", "duplicates")),
-    *("spellbook.editing.write", "spellbook.editing.guides", "spellbook.notes.chunks", "spellbook.text.terms"),
+    *("spellbook.editing.write", "spellbook.editing.rest_guides", "spellbook.notes.chunks", "spellbook.text.terms"),
 }
 RUN = """
 import sys
