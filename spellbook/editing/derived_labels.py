@@ -64,17 +64,12 @@ _RARE_SHARE = 0.02
 """Share of a vault's chunks in which such a name may be. By hand."""
 
 
-def most_chunks(chunks: int) -> int:
-    """Return in how many of a vault's `chunks` a name may be that becomes a keyword."""
-    return max(_RARE, int(chunks * _RARE_SHARE))
-
-
-def derived_keywords(text: str, tags: Sequence[str], frequency: Callable[[str], int], most_chunks: int) -> list[str]:
+def derived_keywords(text: str, tags: Sequence[str], frequency: Callable[[str], int], chunks: int) -> list[str]:
     """
     Return keywords for a text: `tags`, then at most `_MOST_DERIVED` identifiers and rare names of it, no secrets.
 
     Identifiers come first, in order: inline code, wikilinks, `useState`, `v1.2`, `GPT-4`, `config.toml`, `JWT`. Names
-    are capitalised words within sentences that at most `most_chunks` chunks have, by `frequency`, the rarest first.
+    are capitalised words within sentences that few of the vault's `chunks` have, by `frequency`, the rarest first.
     """
     text = _NOT_PROSE.sub(" ", credentials.masked(text[:_MOST_OF_TEXT]))
     spans = list(literals(text))
@@ -90,7 +85,9 @@ def derived_keywords(text: str, tags: Sequence[str], frequency: Callable[[str], 
     known = {word.casefold() for word in (*tags, *identifiers)}
     names = [name for name in dict.fromkeys(_names(text)) if name.casefold() not in known][:_MOST_COUNTED]
     counts = {name: frequency(str(terms.phrase(name))) for name in names}
-    rare = sorted((name for name in names if counts[name] <= most_chunks), key=lambda name: counts[name])
+    rare = sorted(
+        (name for name in names if counts[name] <= max(_RARE, chunks * _RARE_SHARE)), key=lambda name: counts[name]
+    )
     return list(dict.fromkeys([*tags, *[*(word for word in identifiers if word not in tags), *rare][:_MOST_DERIVED]]))
 
 

@@ -175,11 +175,10 @@ def _label(index: Index, checked: Memory) -> Memory:
     """Return a memory with keywords of its tags and its text, a decision's of its topic too, unless it has keywords."""
     if checked.meta.get("keywords"):
         return checked
-    rare = derived_labels.most_chunks(index.catalog.counts().chunks)
     first = list(checked.meta.get("tags") or ())
     if checked.meta["category"] == DECISION:
         first += filter(None, map(str.strip, re.split(r"[:/]", checked.meta["topic"])))
-    words = derived_labels.derived_keywords(checked.text, first, index.catalog.frequency, rare)
+    words = derived_labels.derived_keywords(checked.text, first, index.catalog.frequency, index.catalog.counts().chunks)
     return replace(checked, meta={**checked.meta, **({"keywords": words} if words else {})})
 
 

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions, fold
+from spellbook.index.opened import Progress
 from spellbook.notes import article_text as form
 from spellbook.notes import labels as written
 from spellbook.notes.article_limits import MOST_CATEGORIES, MOST_LABELS, MOST_LETTERS, MOST_SUMMARY
@@ -34,8 +35,6 @@ from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.text import credentials
 from spellbook.text.quoting import exact, flat, one_line
 from spellbook.text.unicode import door
-
-Step = Callable[[str, int, int], None]
 
 ALL = "*"
 """The category by which `ask` is put to the whole vault."""
@@ -73,7 +72,7 @@ class Articles(Opened):
         *,
         files: bool = True,
         force: bool = False,
-        step: Step | None = None,
+        step: Progress | None = None,
     ) -> dict[str, Any]:
         """
         Write the article at a web address or in a file, or `text`, as a note; return its id, path and categories.

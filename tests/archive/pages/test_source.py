@@ -17,9 +17,8 @@ import pytest
 
 from spellbook.archive.pages import parser_process
 from spellbook.archive.pages.article_page import ArticlePage, read
-from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF, checked, fetch
+from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF, checked, fetch, public
 from spellbook.archive.pages.page_address import canonical, normalized
-from spellbook.archive.pages.public_addresses import public
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.documents import HEAD, PAGES, PARAGRAPH, page, pdf
 from tests.archive.pages.site import Site
