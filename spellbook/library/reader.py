@@ -45,7 +45,7 @@ else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with n
     (doctor,) = lazy("spellbook.library", "doctor")
     (memories,) = lazy("spellbook.memories", "memories")
     (lazy_engine,) = lazy("spellbook.models.onnx", "lazy_engine")
-    names = ("cited", "explain", "newest", "question", "related", "searcher", "toc")
+    names = ("cited_code", "explain", "newest", "question", "related", "searcher", "toc")
     cited_code, explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 
