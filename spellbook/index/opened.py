@@ -26,9 +26,9 @@ from spellbook.vault.journal import CALLER, Journal
 from spellbook.vault.vault import Vault
 
 if TYPE_CHECKING:
-    from spellbook.index.vectors import server
+    from spellbook.index.vectors import chroma_server
 else:  # few vaults have one
-    (server,) = lazy("spellbook.index.vectors", "server")
+    (chroma_server,) = lazy("spellbook.index.vectors", "chroma_server")
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage ("reading", "second encoder", "embedding"), how much is done and of how much."""
@@ -58,7 +58,7 @@ class Index:
     vault: Vault
     catalog: Catalog
     embedder: Embedder
-    chroma: Chroma | server.Server
+    chroma: Chroma | chroma_server.Server
     reranker: Reranker | None = None
     second: SecondEncoder | None = None
     scope: str = ""
@@ -201,10 +201,10 @@ def _embedders(config: Config, given: Embedder | None = None) -> tuple[Embedder,
     return embedder, embedders.second(embedder.name, config.threads) if config.second_encoder else None
 
 
-def _chroma(config: Config, embedder: Embedder) -> Chroma | server.Server:
+def _chroma(config: Config, embedder: Embedder) -> Chroma | chroma_server.Server:
     return vector_index(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
 
 
-def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | server.Server:
+def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | chroma_server.Server:
     """Return the approximate index of an embedding: on the Chroma server at `url`, or in `state` if that is ""."""
-    return server.Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)
+    return chroma_server.Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)
