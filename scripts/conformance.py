@@ -28,7 +28,7 @@ import platformdirs
 
 import spellbook
 from scripts import conformance_oauth
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 
 PACKAGES = (
     "@modelcontextprotocol/inspector@2.12.0",

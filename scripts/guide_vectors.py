@@ -16,15 +16,15 @@ import tempfile
 from pathlib import Path
 
 import spellbook
-from spellbook.editing import guides
+from spellbook.editing import new_vault
 from spellbook.index.catalog.vectors import compact
-from spellbook.index.packaged import FILE
+from spellbook.index.guide_vectors import FILE
 
 
 def write(file: Path) -> int:
     """Index a new vault, write the vectors of its guides to `file`, and return how many these are."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        guides.make(Path(folder, "vault"))
+        new_vault.make(Path(folder, "vault"))
         with spellbook.open(Path(folder, "vault"), state=Path(folder, "state")) as book:
             book.reindex()
             catalog = book.index.catalog

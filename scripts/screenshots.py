@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from spellbook.notes.decisions import decision_text
+from spellbook.notes.decision_text import decision_text
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 

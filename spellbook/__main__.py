@@ -1,7 +1,8 @@
 """
 The entry point of the command line: `spellbook`, or `python -m spellbook`.
 
-If a `reindex` has nothing to do, `seal` says so and the command line is not imported; nor is it for a client's hook.
+If a `reindex` has nothing to do, `reindex_seal` says so and the command line is not imported; nor is it for a
+client's hook.
 
 If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its
 output has closed the pipe, it exits with 0.
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
-from spellbook.index.seal import nothing_to_do
+from spellbook.index.reindex_seal import nothing_to_do
 from spellbook.settings.translate import translated
 
 _SHORT_OF_MEMORY = ("memory", "failed to map", "start new thread", "without exception set")

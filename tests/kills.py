@@ -25,7 +25,7 @@ PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 _KILLED = """
 import json, os, sys
 import spellbook
-import filelock, markdown_it, numpy, yaml, spellbook.capture.jobs, spellbook.library.book, spellbook.memories.wikis
+import filelock, markdown_it, numpy, yaml, spellbook.capture.jobs, spellbook.library.book, spellbook.memories.project_documentation
 
 def run(vault, place, verb, left):
     with spellbook.open(vault, embedder="hash") as book:

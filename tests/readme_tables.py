@@ -21,11 +21,11 @@ from spellbook.cli import main as cli
 from spellbook.http import admin, api
 from spellbook.library import book as books
 from spellbook.mcp.app import build
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories
-from spellbook.memories.wikis import Wikis
+from spellbook.memories.project_documentation import Wikis
 from spellbook.verbs import memories
 from spellbook.verbs import table as verbs
 from spellbook.verbs.declare import Argument, Verb

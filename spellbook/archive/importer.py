@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from spellbook.archive import sources
+from spellbook.archive import import_sources
 from spellbook.archive.formats.conversations import Incoming
 from spellbook.archive.snapshots import RESERVE
 from spellbook.index import privacy, sync
-from spellbook.index.lookup import folder_of
+from spellbook.index.inbox import folder_of
 from spellbook.index.opened import Index, Progress
 from spellbook.notes.files import MOST_BYTES, Fault
 from spellbook.settings import config
@@ -136,7 +136,7 @@ class _HeldFile(NamedTuple):
 
 def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
     """
-    Import a source (see `sources`), and return what was done.
+    Import a source (see `import_sources`), and return what was done.
 
     Raises InvalidInput or PathOutsideVault for a source that cannot be imported, StorageError, Conflict; the vault
     is then unchanged. A StorageError of the index alone says that the files are in the vault.
@@ -193,7 +193,7 @@ class _Importing:
     def take_all(self, place: Path, progress: Progress | None) -> list[str]:
         """Check and place the files of a source, and add them to the report; return its empty folders."""
         stage = "reading" if self._options.dry_run else "importing"
-        with sources.opened(place, self._options.kind) as source:
+        with import_sources.opened(place, self._options.kind) as source:
             for number, incoming in enumerate(source.files, 1):
                 with self._hold(incoming) as held:
                     self._take(incoming, held)

@@ -23,6 +23,7 @@ from spellbook.index import privacy
 from spellbook.index.filters import conditions
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
+from spellbook.index.project_name import project_names
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import Note, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
@@ -55,7 +56,7 @@ def write(index: Index, known: SessionNote, new: list[Exchange]) -> SessionNote:
     """Write exchanges of a session; return its note as it is `known` after that."""
     client, session = known.client, known.session
     begun, number = new[0].asked.at.astimezone(), sha256(session.encode()).hexdigest()[:8]
-    project = next(iter(privacy.project_names(index.config.projects, folder=new[0].asked.folder)), "")
+    project = next(iter(project_names(index.config.projects, folder=new[0].asked.folder)), "")
     scope = credentials.masked(project, likely=True)
     stem = known.stem or _stem(index.vault, number) or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {

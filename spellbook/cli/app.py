@@ -21,7 +21,7 @@ from spellbook import __version__
 from spellbook.cli import first_help, output
 from spellbook.cli.translated_help import TranslatedCommand
 from spellbook.index.filters import conditions, from_pairs
-from spellbook.mcp.names import DEFAULT
+from spellbook.mcp.tool_names import DEFAULT
 from spellbook.notes.files import MOST_BYTES
 from spellbook.settings.translate import translated
 from spellbook.system import disk

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook.capture.hook import END, HookInput
 from spellbook.cli import output
-from spellbook.cli.app import Command, json_option, main, opened, scope_option, vault_of, vault_option
+from spellbook.cli.app import json_option, main, opened, scope_option, vault_of, vault_option
+from spellbook.cli.hook_deadline import LATELY, LOCK_SECONDS, PATIENCE, STDIN_SECONDS, Deadline, HookCommand
 from spellbook.cli.search import also_option
 from spellbook.system.children import age, read_stdin
 from spellbook.system.errors import SpellbookError
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from spellbook.capture.ledger import Ledger
     from spellbook.index.opened import Index
 
-_SECONDS = 1.0
-"""Seconds after the start of its process at which the command ends, whatever holds it up: a client waits for hooks."""
-
-_PATIENCE = 0.6
-"""Seconds after that start until which it waits for the note of a session that was just left. By hand."""
-_LATELY = 10
-"""Seconds after which the job of a session that was left counts as stuck."""
-
-_STDIN_SECONDS = 0.1
-"""After this time nobody is expected to write a hook's JSON any more."""
-_LOCK_SECONDS = 0.05
-"""How long the command waits for a database that another process locks."""
 _MOST_STDIN = 4_000_000
 """Bytes of stdin that are read; a prompt may hold a long paste."""
 _LEAST_TOKENS = 200
@@ -52,51 +40,8 @@ _COMPACTING = (
     "saved right after."
 )
 
-_gathered = [""]
-"""The text that is printed when the second is over; it is empty once the command has printed."""
-_printing = threading.Lock()
 
-
-class _Quiet(Command):
-    """Ends with 0 and one line on stderr, whatever is wrong, also with its own options."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        try:
-            return super().make_context(*args, **kwargs)
-        except click.ClickException as error:
-            _leave(error.format_message())
-
-    def invoke(self, ctx: click.Context) -> Any:
-        _gathered[:] = [""]
-        threading.Thread(target=_give_up, args=(threading.Event(),), daemon=True).start()
-        try:
-            return super().invoke(ctx)
-        except (click.exceptions.Exit, BrokenPipeError):
-            raise
-        except (SpellbookError, click.ClickException) as error:
-            _leave(error.message)
-        except Exception as error:  # a hook that fails would stop the client
-            _leave(f"{type(error).__name__}: {error}")
-
-
-def _give_up(never: threading.Event) -> None:
-    never.wait(max(0.0, _SECONDS - age()))
-    with _printing:
-        if not _gathered:
-            return
-        with contextlib.suppress(OSError):
-            click.echo(_gathered[0], nl=bool(_gathered[0]))
-            more = f"spellbook: no more context within {_SECONDS:g} s."
-            output.say(more if _gathered[0] else f"spellbook: no context within {_SECONDS:g} s.", err=True)
-        os._exit(0)
-
-
-def _leave(why: str) -> NoReturn:
-    output.say(f"spellbook: {one_line(' '.join(why.split()))}", err=True)
-    raise click.exceptions.Exit(0)
-
-
-@main.command(cls=_Quiet)
+@main.command(cls=HookCommand)
 @click.argument("text", required=False)
 @click.option("--session-start", "kind", flag_value="start", help="For the start of a session. This is the default.")
 @click.option("--prompt", "kind", flag_value="prompt", help="What is surely related to TEXT, or to stdin's prompt.")
@@ -115,7 +60,14 @@ def _leave(why: str) -> NoReturn:
 @vault_option
 @click.pass_context
 def context(
-    ctx: click.Context, /, text: str | None, kind: str | None, also: tuple[str, ...], max_tokens: int, as_json: bool
+    ctx: click.Context,
+    /,
+    text: str | None,
+    kind: str | None,
+    also: tuple[str, ...],
+    max_tokens: int,
+    as_json: bool,
+    deadline: Deadline,
 ) -> None:
     """
     Print what an agent should know without asking, for hooks of its client.
@@ -127,35 +79,34 @@ def context(
     spellbook context --session-start
     spellbook context --prompt "why did we move to PostgreSQL?"
     """
-    hook = HookInput.read(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
+    hook = HookInput.read(b"" if text else read_stdin(_MOST_STDIN, STDIN_SECONDS))
     if kind == "prompt":
         prompt = text or hook.prompt
         if prompt.strip():
             _print_related(ctx, prompt, also or hook.also, as_json)
         return
-    from spellbook.capture.ledger import PATIENCE, Ledger
-    from spellbook.memories import briefing
+    from spellbook.capture import ledger as ledgers
+    from spellbook.memories import session_briefing
     from spellbook.settings import paths
 
     is_leaving = False
     event = "PreCompact" if kind == "reminder" else "SessionStart"
     with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
         root = paths.real(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
-        ledger = Ledger(root, PATIENCE)
+        ledger = ledgers.Ledger(root, ledgers.PATIENCE)
         ledger.leave_job(hook._replace(event=event))
-        while (is_leaving := _is_leaving(ledger, hook)) and age() < _PATIENCE:
+        while (is_leaving := _is_leaving(ledger, hook)) and age() < PATIENCE:
             time.sleep(0.02)
     if kind == "reminder":
         output.result({"reminder": _COMPACTING}, as_json, lambda _: click.echo(_COMPACTING))
         return
     is_compacted = hook.source == "compact"
-    known = briefing.Briefing(compacted=is_compacted)
-    _gathered[:] = [json_of(known.as_dict()) if as_json else known.text(max_tokens)]
+    known = session_briefing.Briefing(compacted=is_compacted)
+    deadline.gathered = json_of(known.as_dict()) if as_json else known.text(max_tokens)
     with _index(ctx) as index:
-        for overview in briefing.gathered(index, is_compacted, hook.session, not is_leaving):
-            _gathered[:] = [json_of(overview.as_dict()) if as_json else overview.text(max_tokens)]
-    with _printing:
-        click.echo(_gathered.pop())
+        for overview in session_briefing.gathered(index, is_compacted, hook.session, not is_leaving):
+            deadline.gathered = json_of(overview.as_dict()) if as_json else overview.text(max_tokens)
+    deadline.echo()
 
 
 def _is_leaving(ledger: Ledger, hook: HookInput) -> bool:
@@ -167,7 +118,7 @@ def _is_leaving(ledger: Ledger, hook: HookInput) -> bool:
         and not job.is_off
         and job.session != hook.session
         and os.path.dirname(job.transcript) == folder
-        and time.time_ns() - job.at < _LATELY * 1_000_000_000
+        and time.time_ns() - job.at < LATELY * 1_000_000_000
         for job in ledger.jobs().values()
     )
 
@@ -195,7 +146,7 @@ def _index(ctx: click.Context) -> Iterator[Index]:
 
     options = ctx.ensure_object(dict)
     config = load(options.get("vault"), scope=options.get("scope"))
-    expect(config.state / FILE, FORM, _LOCK_SECONDS)
+    expect(config.state / FILE, FORM, LOCK_SECONDS)
     before = CALLER.set("")
     try:
         with contextlib.closing(Index.open(config)) as index:

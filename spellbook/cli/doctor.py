@@ -13,13 +13,13 @@ import click
 
 from spellbook.cli import changed, output
 from spellbook.cli.app import command, main, named
+from spellbook.index.metrics import ENOUGH
+from spellbook.notes.fault_lines import grouped
 from spellbook.notes.files import Fault
-from spellbook.notes.same_cause import grouped
 from spellbook.search.presentation import place, titles, waiting
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line
-from spellbook.verbs.admin import ENOUGH
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
@@ -70,9 +70,9 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool, public: str |
     spellbook doctor --fix properties
     """
     if okf:
-        from spellbook.archive import bundle
+        from spellbook.archive import open_knowledge
 
-        odd = [*bundle.faults(book.index.vault)]
+        odd = [*open_knowledge.faults(book.index.vault)]
         output.say("The vault conforms to the Open Knowledge Format." if not odd else "What does not conform:")
         output.faults(odd, end=True)
         return
@@ -86,9 +86,9 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, okf: bool, public: str |
     from spellbook.library.doctor import Remark
 
     if public is not None:
-        from spellbook.http.oauth import outside
+        from spellbook.http.oauth import public_check
 
-        checks: Iterable[tuple[str, Sequence[str]]] = outside.checks(public)
+        checks: Iterable[tuple[str, Sequence[str]]] = public_check.checks(public)
     else:
         checks = book.doctor()
     sick = False

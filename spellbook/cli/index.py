@@ -30,16 +30,16 @@ from spellbook.cli.app import (
     vault_option,
     wiki_option,
 )
-from spellbook.index import seal
-from spellbook.mcp.names import toolsets_of
-from spellbook.notes.same_cause import grouped
+from spellbook.index import reindex_seal
+from spellbook.mcp.tool_names import toolsets_of
+from spellbook.notes.fault_lines import grouped
 from spellbook.settings import paths
 from spellbook.settings.config import Config, find_vault, load
 from spellbook.settings.translate import translated
 from spellbook.system import disk
 from spellbook.system.children import growing
 from spellbook.system.errors import SpellbookError
-from spellbook.system.hook_queue import turn
+from spellbook.system.git_hook_queue import turn
 from spellbook.system.lock import listening
 from spellbook.system.processes import is_elected, present
 from spellbook.text.quoting import counted, json_of, one_line
@@ -82,11 +82,11 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: b
     \b
     spellbook init ~/notes
     """
-    from spellbook.editing import guides
+    from spellbook.editing import new_vault
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
-    added, is_new = guides.make(root, with_guides=with_guides)
+    added, is_new = new_vault.make(root, with_guides=with_guides)
     with listening(output.say_wait), spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
         parts = [counted(notes, "note")] if notes else []
@@ -141,10 +141,10 @@ def _choose(vault: Path) -> None:
 def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
     """Let tags and folders stand for categories if that is wanted; on a terminal ask, else say how."""
     from spellbook.cli.clients import changes
-    from spellbook.editing import guides
+    from spellbook.editing import new_vault
     from spellbook.settings import edit
 
-    offered = {} if config.category_rules else guides.categories_of(config.vault)
+    offered = {} if config.category_rules else new_vault.categories_of(config.vault)
     if not offered:
         if is_wanted:
             output.say("No tag and no folder has the name of a category.", err=True)
@@ -176,10 +176,10 @@ def is_agreed(question: str, how: str) -> bool:
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     """Add the line for the trash to the vault's .gitignore if that is wanted; on a terminal ask, else say how."""
-    from spellbook.cli.clients import hooks
-    from spellbook.cli.clients.hooks import IGNORE, TRASH
+    from spellbook.cli.clients import git_hooks
+    from spellbook.cli.clients.git_hooks import IGNORE, TRASH
 
-    if not hooks.is_trash_shared(vault):
+    if not git_hooks.is_trash_shared(vault):
         if is_wanted:
             output.say(f"{IGNORE} needs no line: git already ignores {TRASH}.", err=True)
         return
@@ -187,7 +187,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
     how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
     if is_wanted or is_agreed(question, how):
-        hooks.with_line(vault / IGNORE, TRASH).make()
+        git_hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")
 
 
@@ -270,7 +270,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
     from spellbook.models import embedders
 
     places = str(book.config.vault), str(book.config.state)
-    seen = seal.stamps(*places)
+    seen = reindex_seal.stamps(*places)
     report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)
@@ -278,8 +278,8 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
         return report  # a model that comes later changes nothing that a seal looks at
     elif report.scanned and not follow.is_at_work(book.index):  # else the seal would break when Chroma has caught up
         again = replace(report, seconds=0.0)
-        file = seal.WORDS if words_only else seal.FILE
-        seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)
+        file = reindex_seal.WORDS if words_only else reindex_seal.FILE
+        reindex_seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)
     return report
 
 

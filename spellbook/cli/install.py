@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
-from spellbook.cli.clients.known import CLIENTS
+from spellbook.cli.clients.known_clients import CLIENTS
 from spellbook.settings.defaults import ADDRESS
 
 _HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"

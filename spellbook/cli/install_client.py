@@ -14,10 +14,10 @@ import click
 from spellbook.capture.ledger import CAPTURE, CLAUDE_MEMORY, Ledger
 from spellbook.cli import output
 from spellbook.cli.app import vault_of
-from spellbook.cli.clients import clients, known, session_hooks
+from spellbook.cli.clients import known_clients, session_hooks, settings_entry
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.known import CLIENTS, McpClient, SettingsFile
-from spellbook.mcp.names import DEFAULT, toolsets_of
+from spellbook.cli.clients.known_clients import CLIENTS, McpClient, SettingsFile
+from spellbook.mcp.tool_names import DEFAULT, toolsets_of
 from spellbook.settings.config import load
 from spellbook.system.errors import InvalidInput, SpellbookError
 
@@ -29,14 +29,14 @@ def show_all(name: str, as_json: bool) -> None:
     """Print the clients on this machine, and what each would get."""
     rows = []
     for client, about in CLIENTS.items():
-        if not (file := known.found(_places(client))):
+        if not (file := known_clients.found(_places(client))):
             continue
         has_entry = False
         has_hooks = False
         command = " ".join(["spellbook", "install", client])
-        hooks = known.hooks_file(client, None, os.environ, Path.home()) if any(about.hooks) else None
+        hooks = known_clients.hooks_file(client, None, os.environ, Path.home()) if any(about.hooks) else None
         with contextlib.suppress(SpellbookError):  # settings that cannot be read
-            has_entry = bool(about.format and clients.take_out(file, about, name, force=True))
+            has_entry = bool(about.format and settings_entry.take_out(file, about, name, force=True))
         with contextlib.suppress(SpellbookError):
             has_hooks = bool(hooks and session_hooks.events(hooks, name))
         rows.append(
@@ -59,7 +59,7 @@ def show_all(name: str, as_json: bool) -> None:
 
 
 def _places(client: str) -> list[SettingsFile]:
-    return known.places(client, sys.platform, os.environ, Path.home())
+    return known_clients.places(client, sys.platform, os.environ, Path.home())
 
 
 def _project(options: Mapping[str, Any]) -> Path | None:
@@ -69,7 +69,7 @@ def _project(options: Mapping[str, Any]) -> Path | None:
 def _hooks_file(client: str, options: Mapping[str, Any]) -> Path | None:
     """Return the file with the hooks of a client, None for one without, or for a file that the person names."""
     has_hooks = any(CLIENTS[client].hooks) and not options["file"]
-    return known.hooks_file(client, _project(options), os.environ, Path.home()) if has_hooks else None
+    return known_clients.hooks_file(client, _project(options), os.environ, Path.home()) if has_hooks else None
 
 
 def _settings_file(about: McpClient, options: Mapping[str, Any]) -> Path | None:
@@ -99,7 +99,7 @@ def _print_by_hand(ctx: click.Context, about: McpClient, file: Path, options: Ma
     """Print what a person runs, or adds to `file`. Raises UsageError for an address."""
     if options["url"]:
         raise _only_by_hand(about)
-    click.echo(clients.by_hand(about, options["name"], _entry(ctx, about, options)))
+    click.echo(settings_entry.by_hand(about, options["name"], _entry(ctx, about, options)))
     output.say(f"{about.title}: nothing was written. Run this, or add it to {file}.", err=True)
 
 
@@ -109,7 +109,7 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
     name = options["name"]
     url = options["url"]
     usual = _places(client)
-    place = _settings_file(about, options) or known.found(usual)
+    place = _settings_file(about, options) or known_clients.found(usual)
     if _is_by_hand(about, place):
         _print_by_hand(ctx, about, usual[0].file, options)
         return
@@ -121,7 +121,7 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
             f"{about.title} is not installed: there is no {usual[0].folder}.",
             f"Start {about.title} once and repeat, or name its settings with --file {usual[0].file}.",
         )
-    planned = [clients.add(place, about, name, entry, force=options["force"])]
+    planned = [settings_entry.add(place, about, name, entry, force=options["force"])]
     # Hooks that are there get the vault and the index of the entry.
     if hooks and (options["hooks"] or (there and not url)):
         recall = options["recall"] or (not options["hooks"] and _RECALL in there)
@@ -142,9 +142,11 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
 
 
 def _groups(ctx: click.Context, client: str, name: str, recall: bool) -> session_hooks.Groups:
-    command = [*clients.launch(), "--vault", str(vault_of(ctx))]
+    command = [*settings_entry.launch(), "--vault", str(vault_of(ctx))]
     mark = session_hooks.mark(name)
-    return session_hooks.groups(client, command, clients.carried(os.environ), _scope(ctx), recall, mark, sys.platform)
+    return session_hooks.groups(
+        client, command, settings_entry.carried(os.environ), _scope(ctx), recall, mark, sys.platform
+    )
 
 
 def _ask(ctx: click.Context, client: str, options: Mapping[str, Any]) -> None:
@@ -171,13 +173,13 @@ def remove(client: str, dry_run: bool, options: Mapping[str, Any]) -> None:
     name = options["name"]
     usual = _places(client)
     file = _settings_file(about, options)
-    if _is_by_hand(about, file or known.found(usual)):
+    if _is_by_hand(about, file or known_clients.found(usual)):
         raise _only_by_hand(about)
     files = [file] if file else list(dict.fromkeys(place.file for place in usual))
     hooks = _hooks_file(client, options)
-    removed = [clients.take_out(each, about, name, force=options["force"]) for each in files]
+    removed = [settings_entry.take_out(each, about, name, force=options["force"]) for each in files]
     of_hooks = session_hooks.take_out(hooks, name) if hooks else None
-    vaults = {clients.vault_of(each, about, name) for each in files if of_hooks}
+    vaults = {settings_entry.vault_of(each, about, name) for each in files if of_hooks}
     planned = [change for change in (*removed, of_hooks) if change]
     if not planned:
         output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
@@ -194,18 +196,18 @@ def remove(client: str, dry_run: bool, options: Mapping[str, Any]) -> None:
 def _entry(ctx: click.Context, about: McpClient, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry that the options ask for, say which secrets it lacks, and ask for a token that it needs."""
     if not options["url"]:
-        for secret in filter(os.environ.get, clients.SECRETS):
+        for secret in filter(os.environ.get, settings_entry.SECRETS):
             lacks = f"{secret} is not written there; if {about.title} does not set it, add it to the entry's env."
             output.say(f"spellbook: {lacks}", err=True)
         toolsets = ",".join(toolsets_of(options["toolsets"]))
-        return clients.entry(about, vault_of(ctx), _scope(ctx), os.environ, toolsets)
+        return settings_entry.entry(about, vault_of(ctx), _scope(ctx), os.environ, toolsets)
     token = ""
     if options["with_token"] and about.format == "toml":
         token = "SPELLBOOK_TOKEN"
         output.say(f"{about.title} reads the token from its variable SPELLBOOK_TOKEN: set it there.", err=True)
     elif options["with_token"]:
         token = click.prompt("Token", hide_input=True, err=True).strip()
-    return clients.address(about, options["url"], token)
+    return settings_entry.address(about, options["url"], token)
 
 
 def _scope(ctx: click.Context) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.clients import clients, hooks, obsidian_plugin
+from spellbook.cli.clients import git_hooks as hooks
+from spellbook.cli.clients import obsidian_plugin, settings_entry
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.hooks import DriverSetting, Hook
+from spellbook.cli.clients.git_hooks import DriverSetting, Hook
 from spellbook.cli.install_client import make
 from spellbook.settings.config import Config, load
 from spellbook.settings.defaults import ADDRESS
-from spellbook.system.hook_queue import LOG
+from spellbook.system.git_hook_queue import LOG
 
 
 def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:
@@ -29,7 +30,7 @@ def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mappi
     if uninstall:
         planned = [hooks.take_out(repository.hooks, name, config.vault) for name in hooks.HOOKS]
     else:
-        lines = hooks.block(repository.top, config.vault, clients.launch(), clients.carried(os.environ))
+        lines = hooks.block(repository.top, config.vault, settings_entry.launch(), settings_entry.carried(os.environ))
         planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
     changed = [hook for hook in planned if hook]
     names = ", ".join(hook.change.path.name for hook in changed)
@@ -74,7 +75,7 @@ def _config(ctx: click.Context) -> Config:
 
 def git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
     vault = _config(ctx).vault
-    planned = hooks.merging(vault, [] if uninstall else clients.launch())
+    planned = hooks.merging(vault, [] if uninstall else settings_entry.launch())
     attributes = vault / hooks.ATTRIBUTES
     unchanged = f"{attributes} and the repository's settings are as they should be; nothing was changed."
     done = f"Git merges the notes in {vault} by Spellbook; commit {attributes} for the others."

@@ -19,7 +19,7 @@ from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
-    from spellbook.library.migrate import Estimate, Migrated
+    from spellbook.library.model_switch import Estimate, Migrated
 
 
 @main.group(cls=Group)

@@ -28,7 +28,7 @@ from spellbook.cli.app import (
 )
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.tokens import Tokens
-from spellbook.mcp.names import toolsets_of
+from spellbook.mcp.tool_names import toolsets_of
 from spellbook.settings.config import either, is_loopback
 from spellbook.settings.defaults import HOST, PORT
 from spellbook.system.children import growing, leave_threads

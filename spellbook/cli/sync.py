@@ -13,7 +13,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command
-from spellbook.cli.clients import hooks
+from spellbook.cli.clients import git_hooks
 from spellbook.settings import paths
 from spellbook.system.errors import Conflict, StorageError
 from spellbook.text.quoting import counted, one_line
@@ -52,13 +52,13 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     vault = book.config.vault
     places = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
     own = [place for place in places if place.is_relative_to(vault)]
-    git = _Git(hooks.find(vault).top, vault, own)
+    git = _Git(git_hooks.find(vault).top, vault, own)
     if git.ask("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
         raise Conflict("A merge is under way.", "Finish it with git commit, or git merge --abort, and sync again.")
     upstream = git.ask("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
     if not upstream:
         raise Conflict("This branch has no upstream.", "Name one: git push -u origin BRANCH.")
-    if not hooks.is_merged(vault) and not (mark := book.config.state / "git-merge.told").exists():
+    if not git_hooks.is_merged(vault) and not (mark := book.config.state / "git-merge.told").exists():
         mark.touch()
         output.say(
             "Sync stops at a paragraph that both sides changed; after spellbook install git-merge it keeps both.",
@@ -97,7 +97,7 @@ class _Git:
     def _start(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         """Run git in the vault: there `.` is the vault, whatever letters its path has."""
         variables = {} if sys.stdin.isatty() else {"GIT_TERMINAL_PROMPT": "0"}
-        return hooks.start(self._vault, *arguments, **variables)
+        return git_hooks.start(self._vault, *arguments, **variables)
 
     def _list(self, *arguments: str) -> list[str]:
         """Return what git lists with `-z`. Raises StorageError."""

@@ -6,6 +6,7 @@ The opened vault, as rooms below `library` use it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Protocol, Unpack
 
@@ -24,6 +25,7 @@ class Book(Protocol):
     index: Index
     config: Config
     meter: Meter
+    opening: threading.Lock
 
     @property
     def searcher(self) -> Searcher: ...

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spellbook.editing import edits
-from spellbook.editing.for_good import Traces, forget
+from spellbook.editing.erase_for_good import Traces, forget
 from spellbook.editing.memory import AGENT
 from spellbook.editing.revise import TRIES, embed_note, find_section, keeps_changing, sections
 from spellbook.index import privacy, sync

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing import edits
-from spellbook.editing.memory import AGENT, Findings, Memory, made_title, metadata
+from spellbook.editing.derived_labels import made_title
+from spellbook.editing.memory import AGENT, Findings, Memory, metadata
 from spellbook.editing.superseding import meant, replacing
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.rows import StoredChunk, hash_of

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
-from spellbook.editing import erase, memory, revise, superseding
+from spellbook.editing import derived_labels, erase, memory, revise, superseding
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.editing.scribed import Duplicate, Overturned, Scribed, ScribeOptions, WrittenNote
 from spellbook.index import embed, extract, sync
@@ -22,10 +22,10 @@ from spellbook.index.privacy import DRAFT, ON_PURPOSE
 from spellbook.models.base import score
 from spellbook.notes.chunks import cut
 from spellbook.notes.files import Stamp
-from spellbook.notes.labels import CHECKPOINT, DECISION
+from spellbook.notes.labels import DECISION
 from spellbook.notes.note import Note, parse
 from spellbook.notes.relations import SUPERSEDES
-from spellbook.search import related
+from spellbook.search import duplicates, related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.question import Answer, SearchOptions
@@ -41,24 +41,6 @@ from spellbook.vault.journal import CALLER
 if TYPE_CHECKING:
     from spellbook.editing.book import Book
 
-_NEAREST = 10
-"""Chunks that are compared for each chunk of a memory. By hand."""
-
-_NEAR = 0.7
-"""
-Score from which on a chunk is compared by its text alone, without title and labels. 98 % of the texts that say the
-same reach 0.8 in spite of other labels (KLUE-STS).
-"""
-_MOST_NEAR = 10
-"""Chunks that are compared by their text alone. By hand."""
-
-_SAME_THING = 0.78
-"""
-Score of the text below its headings from which on a memory is about the same thing. Of 20 memories that overturn an
-older one 15 name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
-"""
-_MOST_OVERTURNED = 3
-"""Older memories that a new one is said to overturn perhaps."""
 _MOST_COMPARED = 10_000
 """Letters of a text that is compared with a chunk that it repeats by words."""
 
@@ -72,16 +54,8 @@ _OVERTURNED = (
 
 _UNREAD = "duplicates could be looked for among some notes alone: all are being read for the first time"
 
-_APART = (CHECKPOINT, "article")
-"""Categories whose notes overturn only notes of the same."""
-
 _NearChunk = tuple[StoredChunk, float, float]
 """A chunk near to a new text: the score of the two, and the likeness by which they are about the same thing."""
-
-_RARE = 20
-"""Chunks in which a name may be that becomes a keyword, however small the vault is. By hand."""
-_RARE_SHARE = 0.02
-"""Share of a vault's chunks in which such a name may be. By hand."""
 
 
 def superseding_fields(done: Scribed, number: int = 0) -> dict[str, Any]:
@@ -201,11 +175,10 @@ def _label(index: Index, checked: Memory) -> Memory:
     """Return a memory with keywords of its tags and its text, a decision's of its topic too, unless it has keywords."""
     if checked.meta.get("keywords"):
         return checked
-    rare = max(_RARE, int(index.catalog.counts().chunks * _RARE_SHARE))
     first = list(checked.meta.get("tags") or ())
     if checked.meta["category"] == DECISION:
         first += filter(None, map(str.strip, re.split(r"[:/]", checked.meta["topic"])))
-    words = memory.derived_keywords(checked.text, first, index.catalog.frequency, rare)
+    words = derived_labels.derived_keywords(checked.text, first, index.catalog.frequency, index.catalog.counts().chunks)
     return replace(checked, meta={**checked.meta, **({"keywords": words} if words else {})})
 
 
@@ -257,15 +230,15 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
     """Return living notes about the same thing, for a checkpoint or an article only of its kind; none from outside."""
     likely: list[tuple[StoredChunk, float]] = []
     for chunk, _, about in near:
-        is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}
-        if about >= _SAME_THING and is_alike and chunk.id not in same and not is_outside(chunk):
+        is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*duplicates.APART}
+        if about >= duplicates.SAME_THING and is_alike and chunk.id not in same and not is_outside(chunk):
             likely.append((chunk, about))
     old = related.standing(index, [chunk for chunk, _ in likely]) if likely else {}
     older: dict[str, Overturned] = {}
     for chunk, about in likely:
         if chunk.path not in old:
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
-    return tuple(older.values())[:_MOST_OVERTURNED]
+    return tuple(older.values())[: duplicates.MOST_OVERTURNED]
 
 
 def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]) -> list[Duplicate]:
@@ -298,10 +271,10 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
     near = [
         (chunk, draft.texts[key], value)
         for key, vector in draft.vectors.items()
-        for chunk, value in searcher.near(np.frombuffer(vector, dtype="<f4"), _NEAREST, (ON_PURPOSE,))
-        if value >= _NEAR
+        for chunk, value in searcher.near(np.frombuffer(vector, dtype="<f4"), duplicates.NEAREST, (ON_PURPOSE,))
+        if value >= duplicates.NEAR
     ]
-    near = sorted(near, key=lambda row: -row[2])[:_MOST_NEAR]
+    near = sorted(near, key=lambda row: -row[2])[: duplicates.MOST_BY_TEXT]
     whole = [text for chunk, own, _ in near for text in (chunk.text.strip(), own)]
     texts = list(dict.fromkeys((*whole, *map(below_headings, whole))))
     try:

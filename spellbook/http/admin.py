@@ -1,4 +1,8 @@
-"""Routes of the admin API: performance and errors; the database, caches and links; old memories; the document."""
+"""
+The admin API: its verbs, which HTTP alone offers, and their routes.
+
+Performance and errors; the database, caches and links; old memories; the document.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +31,20 @@ from spellbook.index.opened import Progress
 from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
 from spellbook.mcp.toolsets import memento
+from spellbook.memories.memories import TYPES
 from spellbook.search import newest
 from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.vault.names import TRASH
-from spellbook.verbs import admin
+from spellbook.verbs.arguments import DRY_RUN
+from spellbook.verbs.declare import choice, flag, needed, number, share, text, texts, verb
+
+MOST_DAYS = 36_500
+RANGES = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}
+"""Periods of figures, in hours."""
 
 _SEARCHES = ("search", "memorize", "find")
 """The verbs whose time is that of a search."""
-
-_TYPES = ("working", "episodic", "semantic", "procedural")
 
 _MUCH_FREE = 10_000_000
 """Bytes that are worth a vacuum."""
@@ -56,13 +64,13 @@ _CACHES = {"search": "searches", "embedding": "query_vectors"}
 
 def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, Any]:
     """Counts, sizes and times of all processes of this vault; memory and uptime are this process's."""
-    book, hours = call.book, admin.RANGES[timeRange]
+    book, hours = call.book, RANGES[timeRange]
     book.refresh()
     timing, average = book.meter.mean(_SEARCHES, hours)
     _, totals = book.meter.read(hours)
     counts = book.index.catalog.counts()
     named = dict(book.index.catalog.commonest("type", (), 1_000))
-    types = {name: named.get(name, 0) for name in _TYPES}
+    types = {name: named.get(name, 0) for name in TYPES}
     hits, misses = (totals.get(f"{metrics.QUERY_VECTORS} {kind}", 0) for kind in (metrics.HITS, metrics.MISSES))
     slow = [{"query": q, "time": round(ms, 1), "count": n} for q, ms, n in book.meter.slowest()]
     uptime = time.monotonic() - call.served.started
@@ -105,7 +113,7 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
 def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
     """Errors of all processes, equal ones as one, without any text of notes or queries."""
     call.book.meter.flush()
-    usage, hours = call.book.index.catalog.usage, admin.RANGES[timeRange]
+    usage, hours = call.book.index.catalog.usage, RANGES[timeRange]
     none = {"resolvedAt": None, "resolvedBy": None, "reason": None}
     listed: list[dict[str, Any]] = (
         usage.resolved(hours) if resolved else [{**e.as_dict(), **none} for e in usage.failures(hours)]
@@ -142,8 +150,8 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
     catalog = book.index.catalog
     before = catalog.disk_bytes()
     tables = 0
-    for number, action in enumerate(actions):
-        report(action, number, len(actions))
+    for done, action in enumerate(actions):
+        report(action, done, len(actions))
         tables = max(tables, catalog.upkeep.optimize(action))
         if action == "index":
             follow.complete(book.index)
@@ -318,18 +326,66 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
     return {"message": call.translated("Memories by their review dates."), "reviews": listed}
 
 
+_RANGE = choice("Of which time.", " ".join(RANGES), "24h")
+_CACHE = choice("Which cache.", "search embedding all", "all")
+
+PERFORMANCE = verb(
+    "performance",
+    "admin",
+    timeRange=_RANGE,
+    includeDetails=flag("With the slowest queries of this process."),
+)
+ALERTS = verb("alerts", "admin")
+ERRORS = verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones."))
+RESOLVE = verb(
+    "resolve",
+    "admin",
+    errorId=needed("Which error.", 100),
+    resolvedBy=text("Who resolved it.", 200),
+    reason=text("Why it is resolved."),
+)
+BROKEN_LINKS = verb("broken_links", "admin")
+CLEAN = verb(
+    "clean",
+    "admin",
+    dry_run=DRY_RUN,
+    working_days=share("After how many days; working_days of the settings if not given.", most=MOST_DAYS),
+)
+FORGETTING = verb("forgetting", "admin")
+REVIEW = verb(
+    "review",
+    "admin",
+    memory_id=needed("Id or path."),
+    at=text("When to look at it again: a date, as 2026-03-14. Neither this nor days takes the date away.", 10, None),
+    days=number("In how many days to look at it again.", None, 0, MOST_DAYS),
+)
+REVIEWS = verb("reviews", "admin", due=flag("Only those that are due."))
+OPTIMIZE = verb(
+    "optimize",
+    "admin",
+    actions=texts("What to do.", items=4, default=("all",), choices=("analyze", "index", "vacuum", "all")),
+    autoCreateIndexes=flag("Without effect: the indexes that are needed are there."),
+)
+CACHE = verb("cache", "admin", cacheType=_CACHE)
+CLEAR = verb(
+    "clear",
+    "admin",
+    cacheType=_CACHE,
+    pattern=text("A regular expression for the cached queries to drop; without one, all.", 200),
+)
+
 ENDPOINTS = (
-    Endpoint("POST", "/admin/memory/cleanup", clean, admin.CLEAN),
-    Endpoint("GET", "/admin/stats/forgetting", forgetting, admin.FORGETTING),
-    Endpoint("POST", "/admin/memory/review", review, admin.REVIEW),
-    Endpoint("GET", "/admin/memory/reviews", reviews, admin.REVIEWS),
-    Endpoint("GET", "/admin/alerts/performance", alerts, admin.ALERTS),
-    Endpoint("GET", "/admin/stats/performance", performance, admin.PERFORMANCE),
-    Endpoint("GET", "/admin/stats/errors", errors, admin.ERRORS),
-    Endpoint("POST", "/admin/errors/resolve", resolve, admin.RESOLVE),
-    Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True),
-    Endpoint("GET", "/admin/links", broken_links, admin.BROKEN_LINKS),
-    Endpoint("GET", "/admin/stats/cache", cache, admin.CACHE),
-    Endpoint("POST", "/admin/cache/clear", clear, admin.CLEAR),
+    Endpoint("POST", "/admin/memory/cleanup", clean, CLEAN),
+    Endpoint("GET", "/admin/stats/forgetting", forgetting, FORGETTING),
+    Endpoint("POST", "/admin/memory/review", review, REVIEW),
+    Endpoint("GET", "/admin/memory/reviews", reviews, REVIEWS),
+    Endpoint("GET", "/admin/alerts/performance", alerts, ALERTS),
+    Endpoint("GET", "/admin/stats/performance", performance, PERFORMANCE),
+    Endpoint("GET", "/admin/stats/errors", errors, ERRORS),
+    Endpoint("POST", "/admin/errors/resolve", resolve, RESOLVE),
+    Endpoint("POST", "/admin/database/optimize", optimize, OPTIMIZE, (200, 202), waits=True),
+    Endpoint("GET", "/admin/links", broken_links, BROKEN_LINKS),
+    Endpoint("GET", "/admin/stats/cache", cache, CACHE),
+    Endpoint("POST", "/admin/cache/clear", clear, CLEAR),
 )
 ROUTES = [openapi.route((*api.ENDPOINTS, *ENDPOINTS)), *(each.route for each in ENDPOINTS)]

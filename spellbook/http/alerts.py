@@ -15,7 +15,6 @@ from spellbook.http.endpoints import Call
 from spellbook.index import metrics
 from spellbook.index.catalog.usage import local
 from spellbook.text.quoting import counted
-from spellbook.verbs import admin
 
 _SLOW_MS = 500.0
 """Milliseconds from which on the 95th percentile of searches is slow."""
@@ -60,7 +59,7 @@ def _of_answers(call: Call) -> Iterator[dict[str, Any]]:
     """Yield what is wrong with answers: they are slow, incomplete, or errors."""
     # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
     warm = call.book.meter.warm(_HOUR)
-    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= admin.ENOUGH else 0.0
+    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= metrics.ENOUGH else 0.0
     if slow > _SLOW_MS:
         hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
         message = f"Searches are slow: 95 % took up to {slow / 1_000:.3g} s."
@@ -77,7 +76,7 @@ def _of_answers(call: Call) -> Iterator[dict[str, Any]]:
     hour = metrics.brief(*call.book.meter.read(1))
     calls, errors = hour["calls"], hour["errors"]
     failed = sum(count for code, count in errors.items() if faults.STATUS.get(code, 500) >= 500)
-    if calls >= admin.ENOUGH and failed / calls > _MOST_FAILING:
+    if calls >= metrics.ENOUGH and failed / calls > _MOST_FAILING:
         message = f"{failed / calls:.0%} of the calls of the last hour failed."
         hint = "Look at them: /admin/stats/errors."
         yield alert(call, message, round(failed / calls, 4), _MOST_FAILING, id="errors", hint=hint)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook.editing import guides
+from spellbook.editing import new_vault
 from spellbook.models import embedders
 from spellbook.models.e5 import prepare as e5
 from spellbook.models.prepared import Unfit
@@ -72,7 +72,7 @@ def prepare(places: ContainerLayout) -> list[str]:
     else:
         _check(places.vault)
         if not any(places.vault.iterdir()):
-            guides.make(places.vault)
+            new_vault.make(places.vault)
             notes.append(f"{places.vault} was empty and is a vault now.")
     return notes
 

@@ -20,12 +20,12 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from spellbook.http.counts import Bounded
-from spellbook.http.exchange import Body, Sent, over
 from spellbook.http.faults import fault
+from spellbook.http.headers import Body, Sent, over
 from spellbook.http.oauth.addresses import AUTHORIZE, FOR_PROGRAMS, OPEN, STREAMABLE, challenge
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.proxies import proxy_of
+from spellbook.http.request_counts import Bounded
 from spellbook.http.tokens import Caller, Tokens, is_random
 from spellbook.settings.config import is_loopback
 from spellbook.system.errors import StorageError, shown_error

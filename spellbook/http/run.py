@@ -22,8 +22,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from spellbook.http.exchange import HEADERS
 from spellbook.http.faults import fault
+from spellbook.http.headers import HEADERS
 from spellbook.system.errors import InvalidInput, StorageError
 
 _MOST_CONNECTIONS = 1_000

@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
-from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
 from spellbook.http.jobs import Jobs
@@ -20,15 +19,12 @@ from spellbook.http.tokens import Caller, Tokens
 from spellbook.library.book import Spellbook
 from spellbook.library.limited import Seen, seen_by
 from spellbook.mcp.debug_log import Write
-from spellbook.mcp.names import DEFAULT
-from spellbook.system.threads import computing, limiter
+from spellbook.mcp.tool_names import DEFAULT
+from spellbook.system import threads
 
 T = TypeVar("T")
 Queue = dict[Hashable, "asyncio.Task[Any]"]
 """Questions that wait for a thread."""
-
-_WRITING = 2
-"""Threads that write at a time. The catalog takes one writer; a second one may read and parse meanwhile."""
 
 
 @dataclass
@@ -97,7 +93,7 @@ def language(request: Request) -> str:
 
 async def in_thread(verb: Callable[..., T], *args: Any) -> T:
     """Run a verb, which may read files and compute, in one of a few worker threads."""
-    return await anyio.to_thread.run_sync(verb, *args, limiter=computing())
+    return await anyio.to_thread.run_sync(verb, *args, limiter=threads.computing())
 
 
 async def waiting(verb: Callable[..., T], *args: Any) -> T:
@@ -107,7 +103,7 @@ async def waiting(verb: Callable[..., T], *args: Any) -> T:
 
 async def writing(verb: Callable[..., T], *args: Any) -> T:
     """Run a verb that writes in one of two threads of its own, so that it does not queue behind the searches."""
-    return await anyio.to_thread.run_sync(verb, *args, limiter=limiter(_writers, _WRITING))
+    return await anyio.to_thread.run_sync(verb, *args, limiter=threads.writing())
 
 
 async def once(queued: Queue, key: Hashable, verb: Callable[..., T], *args: Any) -> T:
@@ -128,6 +124,3 @@ async def once(queued: Queue, key: Hashable, verb: Callable[..., T], *args: Any)
         task = queued[key] = asyncio.create_task(run())
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to take it
     return cast(T, await asyncio.shield(task))  # one who goes away takes nothing from the others
-
-
-_writers: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.writers")

@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from spellbook.http.kept import KeptFile
+from spellbook.http.private_file import KeptFile
 from spellbook.settings import paths
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.system.lazy import regex

@@ -18,17 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.index.filters import fold
 from spellbook.index.opened import Index
-from spellbook.notes.labels import INBOX, MEMORY
 from spellbook.notes.relations import MERGED
 from spellbook.notes.where_links_lead import Files
 from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system.errors import InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.system.lazy import lazy, regex
 from spellbook.text.quoting import counted, exact
-from spellbook.text.unicode import composed, folded, is_markdown, slug, without_ending
-from spellbook.vault.names import safe_parts
+from spellbook.text.unicode import folded, is_markdown, slug, without_ending
 
 if TYPE_CHECKING:
     from spellbook.index import suggestions
@@ -132,22 +129,6 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
             hint = f"Look at {index.catalog.where_is(path)}, which says what it said."
             raise MemoryNotFound(f"{name[:200]!r} was merged into {path}.", hint)
     yield by("aliases", wanted)
-
-
-def folder_of(index: Index, category: str, topic: str) -> str:
-    """Return the folder of a new note: by settings, the inbox, or by its category. Raises InvalidInput."""
-    config = index.config
-    chosen = composed(config.folders.get("memories", "")).removesuffix("/")
-    home = "/".join(safe_parts(chosen))
-    if chosen and not (chosen == home and index.vault.is_note(f"{home}/x.md")):
-        wrong = f"folders.memories = {chosen!r:.80} is no folder for notes inside the vault."
-        raise InvalidInput(wrong, "Write one that is neither hidden nor excluded into .spellbook/config.toml.")
-    rules = (rule[:-1] for rule, of in config.categories.items() if rule[-1:] == "/" and fold(of) == fold(category))
-    own = next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), category)
-    if not home and (own, topic) == (MEMORY, INBOX) and (inbox := index.vault.inbox()):
-        return inbox
-    home = f"{home}/{category}" if home else own
-    return f"{home}/{topic.removeprefix(f'{home}/')}"
 
 
 def _section(index: Index, chunks: Sequence[StoredChunk], id: str, heading: str, to_change: bool) -> list[StoredChunk]:

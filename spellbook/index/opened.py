@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import WAITS, Condition
-from spellbook.index.seal import SCANNED
+from spellbook.index.project_name import project_names
+from spellbook.index.reindex_seal import SCANNED
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
@@ -25,9 +26,9 @@ from spellbook.vault.journal import CALLER, Journal
 from spellbook.vault.vault import Vault
 
 if TYPE_CHECKING:
-    from spellbook.index.vectors import server
+    from spellbook.index.vectors import chroma_server
 else:  # few vaults have one
-    (server,) = lazy("spellbook.index.vectors", "server")
+    (chroma_server,) = lazy("spellbook.index.vectors", "chroma_server")
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage ("reading", "second encoder", "embedding"), how much is done and of how much."""
@@ -57,7 +58,7 @@ class Index:
     vault: Vault
     catalog: Catalog
     embedder: Embedder
-    chroma: Chroma | server.Server
+    chroma: Chroma | chroma_server.Server
     reranker: Reranker | None = None
     second: SecondEncoder | None = None
     scope: str = ""
@@ -92,7 +93,7 @@ class Index:
             disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
         is_auto = config.scope == privacy.AUTO
-        scope, *others = (privacy.project_names(config.projects) or [""]) if is_auto else [config.scope]
+        scope, *others = (project_names(config.projects) or [""]) if is_auto else [config.scope]
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])
@@ -200,10 +201,10 @@ def _embedders(config: Config, given: Embedder | None = None) -> tuple[Embedder,
     return embedder, embedders.second(embedder.name, config.threads) if config.second_encoder else None
 
 
-def _chroma(config: Config, embedder: Embedder) -> Chroma | server.Server:
+def _chroma(config: Config, embedder: Embedder) -> Chroma | chroma_server.Server:
     return vector_index(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
 
 
-def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | server.Server:
+def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | chroma_server.Server:
     """Return the approximate index of an embedding: on the Chroma server at `url`, or in `state` if that is ""."""
-    return server.Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)
+    return chroma_server.Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)

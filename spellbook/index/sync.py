@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.catalog.rows import FileEntry, KnownFile
 from spellbook.index.opened import Index, Progress
-from spellbook.index.seal import SCANNED
+from spellbook.index.reindex_seal import SCANNED
 from spellbook.models.base import TEMPLATE, vector_key
 from spellbook.notes import dates
 from spellbook.notes.files import Fault, Stamp
@@ -32,10 +32,10 @@ from spellbook.vault import obsidian
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
-    from spellbook.index import embed, extract, readers
+    from spellbook.index import embed, extract, reader_processes
     from spellbook.index.extract import Rules
 else:  # A scan that finds nothing to read needs no parser, and embeds nothing.
-    embed, extract, readers = lazy("spellbook.index", "embed", "extract", "readers")
+    embed, extract, reader_processes = lazy("spellbook.index", "embed", "extract", "reader_processes")
 
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
@@ -285,7 +285,7 @@ def _read(
         if len(pieces) < MANY:
             read: Iterable[list[FileEntry]] = (extract.entries(index.vault, rules(index), piece) for piece in pieces)
         else:
-            read = helpers.enter_context(readers.Readers(index.vault, rules(index))).read(pieces)
+            read = helpers.enter_context(reader_processes.Readers(index.vault, rules(index))).read(pieces)
         for piece, entries in zip(pieces, read, strict=True):
             late += _commit(index, entries, {path: known.get(path) for path in piece}, lost, moved, report)
             done += len(piece)

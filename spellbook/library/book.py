@@ -31,16 +31,16 @@ from spellbook.system.sqlite import Damaged
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
-    from spellbook.archive import bundle, export, importer
+    from spellbook.archive import export, importer, open_knowledge
     from spellbook.archive.restore import Restored
     from spellbook.editing import (
         erase,
-        guides,
         keep,
         merge,
         moves,
         repair_links,
         repair_properties,
+        rest_guides,
         revise,
         scribed,
         undo,
@@ -50,21 +50,21 @@ if TYPE_CHECKING:
     from spellbook.editing.joining import Keep
     from spellbook.editing.keep import KeptNote
     from spellbook.editing.revise import Revised
-    from spellbook.library import doctor, migrate
-    from spellbook.library.migrate import Estimate, Migrated
+    from spellbook.library import doctor, model_switch
+    from spellbook.library.model_switch import Estimate, Migrated
     from spellbook.memories import claude_memory
-    from spellbook.memories import wikis as documents
+    from spellbook.memories import project_documentation as documents
     from spellbook.search import duplicates, toc
     from spellbook.vault.entries import Entry
 else:  # Imported at their first use, as those of `reader` are.
-    bundle, export, importer = lazy("spellbook.archive", "bundle", "export", "importer")
+    open_knowledge, export, importer = lazy("spellbook.archive", "open_knowledge", "export", "importer")
     merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
     keep, repair_properties = lazy("spellbook.editing", "keep", "repair_properties")
-    erase, guides, revise = lazy("spellbook.editing", "erase", "guides", "revise")
+    erase, rest_guides, revise = lazy("spellbook.editing", "erase", "rest_guides", "revise")
     undo, write = lazy("spellbook.editing", "undo", "write")
-    doctor, migrate = lazy("spellbook.library", "doctor", "migrate")
+    doctor, model_switch = lazy("spellbook.library", "doctor", "model_switch")
     (claude_memory,) = lazy("spellbook.memories", "claude_memory")
-    (documents,) = lazy("spellbook.memories", "wikis")
+    (documents,) = lazy("spellbook.memories", "project_documentation")
     duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
 T = TypeVar("T")
@@ -81,8 +81,8 @@ def open(
     """
     Open a vault: the given folder, or else the one that `config.find_vault` finds.
 
-    With `scope`, searches and lists see that scope only; see `index.scopes`. `wikis` are folders of documents beside
-    it; see `memories.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
+    With `scope`, searches and lists see that scope only. `wikis` are folders of documents beside the vault, see
+    `memories.project_documentation`. Raises VaultNotFound, InvalidInput for senseless settings, StorageError.
     """
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope, wikis=wikis))
 
@@ -97,7 +97,7 @@ class Spellbook(Reader):
         self.beside: list[Reader] = []
         """Readers of a part of the vault, which use this book's models and end with it."""
         self.documents: list[Spellbook] = []
-        """The same of folders of documents; see `memories.wikis`."""
+        """The same of folders of documents; see `memories.project_documentation`."""
 
     def close(self) -> None:
         """Close files and connections."""
@@ -112,7 +112,7 @@ class Spellbook(Reader):
 
     @property
     def wikis(self) -> documents.Wikis:
-        """Folders of documents beside the vault: search, index, status. See `memories.wikis`."""
+        """Folders of documents beside the vault: search, index, status. See `memories.project_documentation`."""
 
         def open_beside(settings: config.Config, index: Index) -> Spellbook:
             self.documents.append(book := Spellbook(settings, index))
@@ -281,8 +281,8 @@ class Spellbook(Reader):
     # -- backups
 
     def export_bundle(self, place: str | Path, *, private: bool = False) -> tuple[export.Exported, int]:
-        """Write the notes as a bundle of the Open Knowledge Format; see `archive.bundle.export`."""
-        return bundle.export(self.index.vault, Path(place), private=private)
+        """Write the notes as a bundle of the Open Knowledge Format; see `archive.open_knowledge.export`."""
+        return open_knowledge.export(self.index.vault, Path(place), private=private)
 
     def export(
         self,
@@ -339,15 +339,15 @@ class Spellbook(Reader):
         They are in `language` (en, ko), by default in that of SPELLBOOK_LANG, else in English.
         """
         self.refresh()  # the vault may have guides of its own
-        return guides.begin(self.index, language)
+        return rest_guides.begin(self.index, language)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        return guides.session(self.index, session_id, ends=True)
+        return rest_guides.session(self.index, session_id, ends=True)
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a session that is still open. Raises RestRequired, RestInvalid, RestExpired."""
-        return guides.session(self.index, session_id)
+        return rest_guides.session(self.index, session_id)
 
     # -- keeping in order
 
@@ -361,7 +361,7 @@ class Spellbook(Reader):
 
     def estimate(self, to: str) -> Estimate:
         """Estimate the time and space that `migrate` to the embedder `to` will take. Raises as `migrate` does."""
-        return migrate.estimate(migrate.beside(self.index, to))
+        return model_switch.estimate(model_switch.beside(self.index, to))
 
     def migrate(self, to: str, *, progress: Progress | None = None) -> Migrated:
         """
@@ -373,11 +373,11 @@ class Spellbook(Reader):
         self.index.vault.check_there()
         if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
             self.refresh(whole=True)
-        return migrate.run(self.index, to, self.use, progress)
+        return model_switch.run(self.index, to, self.use, progress)
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
         """Switch back to the embedder before the last migration. Raises InvalidInput if there was none."""
-        return self.migrate(migrate.previous(self.index), progress=progress)
+        return self.migrate(model_switch.previous(self.index), progress=progress)
 
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Run the health checks one by one; yield each one's name and the problems it found, if any."""

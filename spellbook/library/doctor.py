@@ -15,8 +15,8 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE, MISSING, OFFERED, is_missing
 from spellbook.notes import broken_headers, dates
+from spellbook.notes.fault_lines import grouped
 from spellbook.notes.files import Fault
-from spellbook.notes.same_cause import grouped
 from spellbook.search import newest
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError

@@ -24,8 +24,6 @@ from spellbook.library.scanning import scan
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
 
-_opening = threading.Lock()
-
 _OF_NOTES = ("generation", "notes", "chunks", "pending", "vectors_in_use", "categories", "faults", "unread")
 """Keys of the status that tell of the notes alone; others tell of the machine, its settings, or who asks."""
 
@@ -34,7 +32,7 @@ def seen_by(book: Spellbook, sees: str) -> Seen:
     """Return `book` for a token that sees all; with `sees` (team or public) its reader of such notes alone."""
     if not sees:
         return book
-    with _opening:
+    with book.opening:
         parts = (part for part in book.beside if isinstance(part, LimitedReader))
         part = next((part for part in parts if part.sees == sees), None)
         if part is None:

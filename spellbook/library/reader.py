@@ -8,6 +8,7 @@ reader without a method for something cannot do it.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from spellbook.library import doctor
     from spellbook.memories import memories
     from spellbook.models.onnx import lazy_engine
-    from spellbook.search import cited, explain, newest, question, related, searcher, toc
+    from spellbook.search import cited_code, explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.entries import Entry
@@ -44,8 +45,8 @@ else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with n
     (doctor,) = lazy("spellbook.library", "doctor")
     (memories,) = lazy("spellbook.memories", "memories")
     (lazy_engine,) = lazy("spellbook.models.onnx", "lazy_engine")
-    names = ("cited", "explain", "newest", "question", "related", "searcher", "toc")
-    cited, explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
+    names = ("cited_code", "explain", "newest", "question", "related", "searcher", "toc")
+    cited_code, explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 
 @door()
@@ -61,6 +62,7 @@ class Reader:
         self.index = index
         self.meter = Meter(index.catalog.usage)
         self.complaint = ""  # why the last scan of the vault failed, "" if it did not
+        self.opening = threading.Lock()  # held while what is beside this book is opened, so that each is opened once
         self.searches: dict[tuple[object, ...], tuple[float, str]] = {}  # see `mcp.toolsets.memento`
         self.loaded: searcher.Searcher | None = None
         """The searcher, once a search has loaded the vectors and while they are still in memory."""
@@ -161,7 +163,7 @@ class Reader:
         loaded.warm.add(is_by_words)
         reason = self._degraded(answer.index.reason)
         state = answer.index._replace(degraded=answer.index.degraded or bool(reason), reason=reason)
-        hits, closest = (cited.compared(each, self.config.projects) for each in (answer.hits, answer.closest))
+        hits, closest = (cited_code.compared(each, self.config.projects) for each in (answer.hits, answer.closest))
         return replace(answer, hits=hits, closest=closest, index=state, ms=round(taken.ms, 1))
 
     def _degraded(self, *reasons: str) -> str:

@@ -46,11 +46,11 @@ from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp import first_answer, names
+from spellbook.mcp import first_answer, instructions
 from spellbook.mcp.arguments import lean
 from spellbook.mcp.debug_log import Write
-from spellbook.mcp.names import DEFAULT, Names, actor_of, toolsets_of, way_on
 from spellbook.mcp.tool import TOOLS, as_text, load, session_of
+from spellbook.mcp.tool_names import DEFAULT, Names, actor_of, toolsets_of, way_on
 from spellbook.settings.config import Config
 from spellbook.system import children, disk
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
@@ -111,7 +111,7 @@ def build(
         "spellbook",
         title="Spellbook",
         version=__version__,
-        instructions=names.instructions(toolsets, may_write=may_write),
+        instructions=instructions.instructions(toolsets, may_write=may_write),
         lifespan=lifespan,
         log_level="WARNING",
         cache_hints=dict.fromkeys(_LISTS, _FRESH),

@@ -15,7 +15,7 @@ from spellbook.editing.scribed import Scribed
 from spellbook.editing.write import superseding_fields
 from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.mcp.names import way_on
+from spellbook.mcp.tool_names import way_on
 from spellbook.search import newest, presentation
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State

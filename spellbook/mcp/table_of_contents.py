@@ -9,7 +9,7 @@ from typing import Any
 from spellbook.index.catalog.rows import Topic
 from spellbook.index.filters import fold
 from spellbook.mcp import render
-from spellbook.mcp.names import way_on
+from spellbook.mcp.tool_names import way_on
 from spellbook.search import presentation, toc
 from spellbook.search.question import State
 from spellbook.search.toc import Category, TopicSummary

@@ -27,7 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spellbook.library.reader import Reader
 from spellbook.mcp.arguments import signature
-from spellbook.mcp.names import agent_of, way_on
+from spellbook.mcp.tool_names import agent_of, way_on
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import Conflict, SpellbookError, shown_error
 from spellbook.system.lazy import lazy

@@ -6,35 +6,35 @@ import contextlib
 import datetime as dt
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from spellbook.archive.pages import fetch, html, safe
-from spellbook.archive.pages import source as pages
-from spellbook.archive.pages.source import ADDRESS, ArticlePage
+from spellbook.archive.pages import article_page as pages
+from spellbook.archive.pages import fetch, html, page_address, safe_markdown
+from spellbook.archive.pages.article_page import ADDRESS, ArticlePage
 from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.notes import articles as form
+from spellbook.index.opened import Progress
+from spellbook.notes import article_text as form
 from spellbook.notes import labels as written
-from spellbook.notes.articles import CATEGORY
+from spellbook.notes.article_limits import MOST_CATEGORIES, MOST_LABELS, MOST_LETTERS, MOST_SUMMARY
+from spellbook.notes.article_text import CATEGORY
 from spellbook.notes.labels import texts
 from spellbook.search import newest
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
-from spellbook.settings.limits import MOST_URL
+from spellbook.settings.limits import MOST_LINE, MOST_URL
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.text import credentials
 from spellbook.text.quoting import exact, flat, one_line
 from spellbook.text.unicode import door
-
-Step = Callable[[str, int, int], None]
 
 ALL = "*"
 """The category by which `ask` is put to the whole vault."""
@@ -42,14 +42,9 @@ ALL = "*"
 _LOCK = "articles.lock"
 _PATIENCE = 60.0
 """Seconds to wait for another program that saves an article."""
-_MOST_CATEGORIES = 50
+_MOST_LISTED = 50
 """Categories that are listed."""
 _KEYS = ("summary", "keywords", "tags", "title", "author", "published")
-_MOST_NAMES = 10  # categories of an article
-_MOST_NAME = 60  # letters of a category
-_MOST_LABELS = 50  # keywords, and tags
-_MOST_SUMMARY = 2_000  # letters
-_MOST_LINE = 300  # letters of a title, an author, a keyword
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,7 @@ class Articles(Opened):
         *,
         files: bool = True,
         force: bool = False,
-        step: Step | None = None,
+        step: Progress | None = None,
     ) -> dict[str, Any]:
         """
         Write the article at a web address or in a file, or `text`, as a note; return its id, path and categories.
@@ -103,11 +98,11 @@ class Articles(Opened):
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         if step:
             step("writing", 1, 2)
-        own = (page.canonical or fetch.normalized(page.url)) if is_url else address
+        own = (page.canonical or page_address.normalized(page.url)) if is_url else address
         meta = _header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
         _refuse_secrets({**meta, "summary": labels.summary}, "" if is_url and not text else page.markdown, force)
-        chunk = {"text": form.composed(safe.safe(labels.summary), page.markdown), "metadata": meta}
+        chunk = {"text": form.composed(safe_markdown.safe(labels.summary), page.markdown), "metadata": meta}
         busy = StorageError("Another program is saving an article.", "Try again in a moment; nothing was written.")
         # Of two that save one address at the same time, the second finds what the first has written.
         with disk.alone(self.index.config.state / _LOCK, _PATIENCE, busy):
@@ -129,7 +124,7 @@ class Articles(Opened):
     def categories(self) -> Sequence[tuple[str, int]]:
         """Return the categories of all articles with counts, the commonest first."""
         limits = (*conditions({"category": CATEGORY}), *self.index.visible)
-        return self.index.catalog.commonest("categories", limits, _MOST_CATEGORIES)
+        return self.index.catalog.commonest("categories", limits, _MOST_LISTED)
 
     def read(self, article_id: str) -> tuple[StoredChunk, form.Article]:
         """Return an article's first chunk and content; count it as opened. Raises MemoryNotFound, InvalidInput."""
@@ -190,9 +185,9 @@ class Articles(Opened):
         known = {key: {*map(fold, there[key])} for key in there}
         joined = {key: [*there[key], *(each for each in new[key] if fold(each) not in known[key])] for key in there}
         changed: dict[str, Any] = {key: value for key, value in joined.items() if value != there[key]}
-        given = {"author": safe.line(labels.author), "published": labels.published}
+        given = {"author": safe_markdown.line(labels.author), "published": labels.published}
         changed |= {key: value for key, value in given.items() if value and value != chunk.meta.get(key)}
-        text, summary = lookup.body(self.index, chunk.path), safe.safe(labels.summary).strip()
+        text, summary = lookup.body(self.index, chunk.path), safe_markdown.safe(labels.summary).strip()
         summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
         if changed or summarized:
             self._revise(chunk.note, metadata=changed or None, replace=summarized, force=True, again=False)
@@ -217,7 +212,7 @@ def _address(source: str, *, is_url: bool, is_text: bool, files: bool) -> str:
     if not (is_url or is_text or files):  # before a look that would tell which files there are
         raise InvalidInput("Over HTTP an article is an address or given text, no file.", "Give its text instead.")
     if is_url:
-        return fetch.normalized(fetch.checked(source))
+        return page_address.normalized(fetch.checked(source))
     return source if is_text or source.startswith("~") else os.path.abspath(source)
 
 
@@ -231,12 +226,16 @@ def _filter(category: str) -> dict[str, object]:
 def _categories_of(categories: Sequence[str]) -> list[str]:
     """Return the categories of an article. Raises InvalidInput if there are none, or too many."""
     given = written.listed(categories)
-    lines = filter(None, (safe.line(category, 1_000) for category in reversed(given)))
+    lines = filter(None, (safe_markdown.line(category, 1_000) for category in reversed(given)))
     names = list({fold(name): name for name in lines}.values())[::-1]
-    wrong = next((name for name in names if len(name) > _MOST_NAME), "")
-    if not 1 <= len(names) <= _MOST_NAMES or wrong:
-        what = f"The category {wrong[:_MOST_NAME]!r}… is too long." if wrong else f"There are {len(names)} categories."
-        raise InvalidInput(what, f"Give 1 to {_MOST_NAMES}, of at most {_MOST_NAME} letters; nothing was written.")
+    wrong = next((name for name in names if len(name) > MOST_LETTERS), "")
+    if not 1 <= len(names) <= MOST_CATEGORIES or wrong:
+        what = (
+            f"The category {wrong[:MOST_LETTERS]!r}… is too long." if wrong else f"There are {len(names)} categories."
+        )
+        raise InvalidInput(
+            what, f"Give 1 to {MOST_CATEGORIES}, of at most {MOST_LETTERS} letters; nothing was written."
+        )
     return names
 
 
@@ -261,13 +260,13 @@ def _label_of(key: str, value: Any) -> Any:
         listed = (written.tags if key == "tags" else written.listed)(value or ())
         if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
             raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
-        words = tuple(dict.fromkeys(filter(None, (safe.line(word, _MOST_LINE) for word in listed))))
-        if len(words) > _MOST_LABELS:
-            raise InvalidInput(f"metadata.{key} has {len(words):,} entries.", f"Give at most {_MOST_LABELS}.")
+        words = tuple(dict.fromkeys(filter(None, (safe_markdown.line(word, MOST_LINE) for word in listed))))
+        if len(words) > MOST_LABELS:
+            raise InvalidInput(f"metadata.{key} has {len(words):,} entries.", f"Give at most {MOST_LABELS}.")
         return words
-    text, most = str(value or "").strip(), _MOST_SUMMARY
+    text, most = str(value or "").strip(), MOST_SUMMARY
     if key != "summary":
-        text, most = " ".join(text.split()), _MOST_LINE
+        text, most = " ".join(text.split()), MOST_LINE
     if len(text) > most:
         raise InvalidInput(f"metadata.{key} has {len(text):,} letters.", f"Give at most {most:,}.")
     return text
@@ -291,7 +290,7 @@ def _header(
         title = Path(address).stem
     published = html.day(labels.published or page.published)
     meta = {
-        "title": safe.line(title, _MOST_LINE),
+        "title": safe_markdown.line(title, MOST_LINE),
         "topic": names[0],
         "categories": [*names],
         "keywords": [*labels.keywords],
@@ -299,9 +298,9 @@ def _header(
         "source": own,
         "saved_from": address if address != own else None,
         "source_type": page.source_type,
-        "author": safe.line(labels.author or page.author, _MOST_LINE),
+        "author": safe_markdown.line(labels.author or page.author, MOST_LINE),
         "published": dt.date.fromisoformat(published) if published else None,
         "fetched": dt.datetime.now().astimezone().replace(microsecond=0) if is_read else None,
-        "description": safe.line(page.description, _MOST_LINE),
+        "description": safe_markdown.line(page.description, MOST_LINE),
     }
     return {key: value for key, value in meta.items() if value}

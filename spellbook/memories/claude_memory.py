@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
-from spellbook.index import privacy
+from spellbook.index.project_name import repository
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import PermissionDenied
@@ -39,7 +39,7 @@ def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Pa
     projects = Path(home, "projects")
     name = environment.get("CLAUDE_CODE_PROJECT_DIR_NAME", "") if own else ""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        main = unicodedata.normalize("NFC", privacy.repository(paths.project(environment, project))[0])
+        main = unicodedata.normalize("NFC", repository(paths.project(environment, project))[0])
         name = re.sub("[^A-Za-z0-9]", lambda sign: "-" * (1 + (sign[0] > "\uffff")), main)  # as JavaScript counts
     names = [name]
     if len(name) > _MOST_SLUG:

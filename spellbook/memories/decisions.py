@@ -1,8 +1,8 @@
 """
 Decisions with reasons, successors and outcomes, and checkpoints of work under way.
 
-Each is a note, whose text `notes.decisions` composes. A decision names the one that it replaces; nothing guesses it: a
-topic holds many decisions side by side, and likeness does not tell a successor from a neighbour.
+Each is a note, whose text `notes.decision_text` composes. A decision names the one that it replaces; nothing guesses
+it: a topic holds many decisions side by side, and likeness does not tell a successor from a neighbour.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import conditions
-from spellbook.memories import briefing
-from spellbook.notes import decisions as form
+from spellbook.memories import session_briefing
+from spellbook.notes import decision_text as form
 from spellbook.notes import labels, links
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.notes.relations import SUPERSEDES
@@ -298,9 +298,9 @@ class Decisions(Opened):
         items, closest = (tuple(item(*row) for row in some) for some in (rows, near))
         return FoundDecisions(items, total, bool(query), closest)
 
-    def newest_checkpoint(self) -> briefing.NewestCheckpoint | None:
+    def newest_checkpoint(self) -> session_briefing.NewestCheckpoint | None:
         """Return the newest checkpoint with the decisions since, None if there is none."""
-        return briefing.checkpoint(self.index)
+        return session_briefing.checkpoint(self.index)
 
     def living(self, topic: str) -> list[StoredChunk]:
         """Return the decisions of a topic that nothing supersedes, the newest first, at most a hundred."""

@@ -22,10 +22,10 @@ from spellbook.text.unicode import door
 if TYPE_CHECKING:
     from spellbook.editing.erase import Erased
     from spellbook.memories import articles as pages
-    from spellbook.search import cited
+    from spellbook.search import cited_code
 else:
     (pages,) = lazy("spellbook.memories", "articles")  # loads what fetches web pages
-    (cited,) = lazy("spellbook.search", "cited")
+    (cited_code,) = lazy("spellbook.search", "cited_code")
 
 TYPES = ("working", "episodic", "semantic", "procedural")
 PLAIN = "semantic"
@@ -77,11 +77,11 @@ class Memories(Opened):
 
         `topic` defaults to the first tag, the project or the scope, `keywords` to words of the text. `supersedes` are
         ids or titles of notes that it replaces; older ones it may overturn are named. It holds from `valid_from` until
-        `valid_until`. `sources` are lines of the project's files that it rests on; see `search.cited`. Raises
+        `valid_until`. `sources` are lines of the project's files that it rests on; see `search.cited_code`. Raises
         InvalidInput for an invalid label or a likely secret, unless `force`, and MemoryNotFound.
         """
         named_tags = labels.tags(tags or ())
-        rests_on, project = cited.cite(sources, self.index.config.projects) if sources else ([], "")
+        rests_on, project = cited_code.cite(sources, self.index.config.projects) if sources else ([], "")
         meta: dict[str, Any] = {
             "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope,
             "type": type,

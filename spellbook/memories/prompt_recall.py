@@ -20,7 +20,7 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import NO_GUIDES, validity
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.memories.briefing import HEAD
+from spellbook.memories.session_briefing import HEAD
 from spellbook.search import related
 from spellbook.search.presentation import is_outside
 from spellbook.search.question import question

@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from spellbook.notes import chunk_sizes as sizes
-from spellbook.notes import data, splitter
+from spellbook.notes import encoded_data, splitter
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.labels import DECISION, SESSION
 from spellbook.notes.links import without_folders
@@ -75,7 +75,7 @@ def cut(note: Note, max_tokens: int = sizes.CHUNK_TOKENS) -> tuple[Chunk, ...]:
     rest, cut by size alone. A subsection, a turn, a block (code and tables above all), an item, a sentence stays whole
     if it fits. A note always has at least one chunk.
     """
-    text = data.blanked(note.text, note.data) if note.data else note.text
+    text = encoded_data.blanked(note.text, note.data) if note.data else note.text
     source = lines(text[note.body_at :]) if note.data else note.body_lines
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(text, source, offsets, turns(note, source), max_tokens)
@@ -90,7 +90,7 @@ def cut(note: Note, max_tokens: int = sizes.CHUNK_TOKENS) -> tuple[Chunk, ...]:
         before = [None, *parts[:-1]]
         for number, (part, previous, (heading, label)) in enumerate(zip(parts, before, headed, strict=True), 1):
             bounds = part.start, part.end
-            written = data.elided(note.text, note.data, *bounds) if note.data else note.text[slice(*bounds)]
+            written = encoded_data.elided(note.text, note.data, *bounds) if note.data else note.text[slice(*bounds)]
             first = note.body_line + bisect_right(offsets, part.start) - 1
             begun = written.index(bare) if (bare := written.strip()) else 0
             line = first + (height(f"{written[:begun]}|") - 1 if begun else 0)

@@ -313,7 +313,7 @@ def _encode(part: str, unsafe: re.Pattern[str], everything: bool) -> str:
     return re.sub(r"[^\x00-\x7f]+", lambda run: quote(run[0]), safe) if everything else safe
 
 
-# -- pictures that a note embeds, and the kind of a picture by its bytes; an SVG is none: it can hold scripts
+# -- pictures that a note embeds; an SVG is none: it can hold scripts
 
 PICTURES = frozenset({"png", "jpg", "jpeg", "gif", "webp"})
 
@@ -323,18 +323,7 @@ OTHER_PICTURES = frozenset({"svg", "bmp", "avif", "heic", "heif", "tif", "tiff",
 _MOST_LABEL = 2_000
 """Letters before a target that are searched for the `![` of its label. By hand: a label is a line."""
 
-_PICTURE_HEADS = (
-    (regex(rb"\x89PNG\r\n\x1a\n"), "image/png"),
-    (regex(rb"\xff\xd8\xff"), "image/jpeg"),
-    (regex(rb"GIF8[79]a"), "image/gif"),
-    (regex(rb"RIFF.{4}WEBP", re.S), "image/webp"),
-)
 _OPENED = regex(r"\]\(\s*<?$")
-
-
-def media_type(data: bytes) -> str:
-    """Return the media type of a picture by its first bytes, "" if they are none of a picture that is shown."""
-    return next((kind for head, kind in _PICTURE_HEADS if head.match(data)), "")
 
 
 def suffix(target: str) -> str:

@@ -16,7 +16,7 @@ from itertools import accumulate, chain
 from typing import Any, Literal
 
 from spellbook.notes import dates
-from spellbook.notes.data import LEAST_DATA, places
+from spellbook.notes.encoded_data import LEAST_DATA, places
 from spellbook.notes.files import MOST_BYTES, Fault, too_large
 from spellbook.notes.frontmatter import IMPORTANCE, BadHeader, header_in, importance_of, label_of, line_at, load
 from spellbook.notes.labels import COMMA

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from spellbook.notes import dates
-from spellbook.text import ENDINGS
+from spellbook.text.markdown_endings import ENDINGS
 from spellbook.text.unicode import composed, folded, is_markdown, without_ending
 
 

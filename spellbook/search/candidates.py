@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.rows import QUESTION, TITLE, Counts, StoredChunk
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.index.loaded import LoadedIndex, NoteCosines
 from spellbook.index.nearest import Reasons
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE, is_session
+from spellbook.index.question_cache import LoadedIndex, NoteCosines
 from spellbook.models.base import Bytes, Scale, Vectors, question_scale, score, unit
 from spellbook.notes.labels import CHECKPOINT, SESSION
 from spellbook.search import synonyms, weights
 from spellbook.search.question import Question
 from spellbook.search.related import Superseded
 from spellbook.search.scores import NOTHING, Candidate, Leg, Match, OfNote, joined
+from spellbook.search.script_and_language import Writing, writing_of
 from spellbook.search.words import Query, QueryWord, Words, parse, phrases, stem_phrase
-from spellbook.search.writing import Writing, writing_of
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
-    from spellbook.search.when import When
+    from spellbook.search.time_in_question import When
 
 _INCOMPLETE = "not everything could be searched"
 _QUESTIONS = 256

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.rows import StoredChunk, framed
-from spellbook.index.loaded import LoadedIndex
 from spellbook.index.privacy import is_session
+from spellbook.index.question_cache import LoadedIndex
 from spellbook.notes import dialogue
 from spellbook.search import related
 from spellbook.search.candidates import Gathering

@@ -28,10 +28,6 @@ from spellbook.text import terms
 from spellbook.text.quoting import counted
 
 _DAY = 86_400.0
-_RERANK_SECONDS = 2.0
-"""Patience with a reranker."""
-_RERANK_LETTERS = 2_000
-"""Letters of a chunk that a reranker is given."""
 
 
 def rerank(fused: Sequence[Candidate], question: str, reranker: Reranker, reasons: list[str]) -> list[Candidate]:
@@ -42,11 +38,11 @@ def rerank(fused: Sequence[Candidate], question: str, reranker: Reranker, reason
     """
     fused = sorted(fused, key=lambda candidate: candidate.order)
     texts = [
-        f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[:_RERANK_LETTERS]
+        f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[: weights.RERANK_LETTERS]
         for one in fused[: weights.RERANKED]
     ]
     try:
-        scores = reranker.rerank(question, texts, _RERANK_SECONDS) if texts else []
+        scores = reranker.rerank(question, texts, weights.RERANK_SECONDS) if texts else []
     except EmbeddingError as error:
         reasons.append(f"not reranked: {error}")
         return fused

@@ -23,12 +23,6 @@ TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
 FOREIGN = "in another language"
 """The reason of the credit for a text in another language than the question."""
 
-_LISTINGS = ("index.md", "log.md")
-"""Names of files that list a folder and its changes, as the Open Knowledge Format has them."""
-
-_OF_LISTINGS = {"okf_version"}
-"""The keys of frontmatter that a listing may have."""
-
 Parts = Mapping[str, float]
 """The parts of a score by their names."""
 
@@ -231,7 +225,9 @@ class Candidate(NamedTuple):
         """Whether it lists a folder's notes or changes: a page of these names with frontmatter of its own is a note."""
         path = self.chunk.path.lower()
         return (
-            path.endswith(_LISTINGS) and path.rpartition("/")[2] in _LISTINGS and self.chunk.meta.keys() <= _OF_LISTINGS
+            path.endswith(weights.LISTINGS)
+            and path.rpartition("/")[2] in weights.LISTINGS
+            and self.chunk.meta.keys() <= weights.KEYS_OF_LISTINGS
         )
 
     @property

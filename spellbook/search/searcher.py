@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import DATES, Condition, as_of_moment, without_guides
-from spellbook.index.loaded import LoadedIndex
 from spellbook.index.nearest import Reasons
 from spellbook.index.opened import Index
+from spellbook.index.question_cache import LoadedIndex
 from spellbook.models.base import Vectors, score
 from spellbook.search import choice, packing, ranking, related, weights
 from spellbook.search.candidates import MOST_ALIKE, Gathering, QueryTexts, gather
@@ -29,9 +29,9 @@ from spellbook.system.lazy import lazy
 from spellbook.text import terms
 
 if TYPE_CHECKING:
-    from spellbook.search import when
-else:
-    (when,) = lazy("spellbook.search", "when")  # whose patterns take longer to compile than a search by words
+    from spellbook.search import time_in_question
+else:  # its patterns take longer to compile than a search by words
+    (time_in_question,) = lazy("spellbook.search", "time_in_question")
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""
@@ -104,7 +104,7 @@ class Searcher:
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
         ranked = self._scored(found, uses, now)
         if time_named:
-            ranked = when.prefer(ranked, time_named, later, now)
+            ranked = time_in_question.prefer(ranked, time_named, later, now)
         ranked = ranking.supersede(ranked, superseded, () if as_of else during, later)
         return replace(found, candidates=ranked)
 
@@ -149,9 +149,9 @@ class Searcher:
         return sorted(best.values(), key=lambda pair: -pair[1])[:limit]
 
 
-def _time_in(question: Question, now: float) -> when.When | None:
+def _time_in(question: Question, now: float) -> time_in_question.When | None:
     """Return the time that a question names, unless it is by words alone or has dates of its own."""
     is_dated = question.as_of or any(condition.key in DATES for condition in question.conditions)
     if question.mode == "keyword" or is_dated:
         return None
-    return when.read(question.text, dt.datetime.fromtimestamp(now).date())
+    return time_in_question.read(question.text, dt.datetime.fromtimestamp(now).date())

@@ -119,10 +119,29 @@ Texts of a question of several whose scores count, the best ones, by their mean.
 one wrong guess, the mean of two .01; the maximum of the evidence answers 11 of 24 questions off topic, the mean 4.
 """
 
+# -- memories for a prompt
+
+FAVOURED: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "task": {"category": ("decision", "project"), "type": ("procedural",)},
+        "conversation": {"category": ("preference",), "type": ("episodic",)},
+    }
+)
+"""Kinds of memories that rank a little higher in a prompt for a task, and for a conversation."""
+
+FAVOUR = 0.05
+"""Score that a memory of a favoured kind gains there. By hand."""
+
 # -- rerank
 
 RERANKED = 20
 """First candidates that a reranker judges. By hand."""
+
+RERANK_SECONDS = 2.0
+"""Patience with a reranker."""
+
+RERANK_LETTERS = 2_000
+"""Letters of a chunk that a reranker is given."""
 
 RERANK_WEIGHT = 0.6
 """How far a score moves towards the reranker's. By hand."""
@@ -196,6 +215,12 @@ LAPSED = 0.5
 Share of its score that a deprecated or stale note loses. In 20 pairs, Korean and English, in which it had the words of
 the question, the note that holds had 0.56 of its score at least.
 """
+
+LISTINGS = ("index.md", "log.md")
+"""Names of files that list a folder and its changes, as the Open Knowledge Format has them."""
+
+KEYS_OF_LISTINGS = frozenset({"okf_version"})
+"""The keys of frontmatter that a listing may have."""
 
 LISTED = 0.6
 """A listing stands below the notes of its folder that have at least this share of its score. By hand."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from spellbook.index.filters import Condition
-from spellbook.index.loaded import LoadedIndex
+from spellbook.index.question_cache import LoadedIndex
 from spellbook.search import synonyms, weights
 from spellbook.search.scores import Leg
 from spellbook.system.lazy import np, regex

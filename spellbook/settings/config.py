@@ -66,7 +66,7 @@ class Config(Settings):
     `scope`: the scope that this run sees and writes to, "" for all; it belongs to a run, so it comes from the
     environment or an argument and never from the vault.
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
-    `wikis`: the folders of documents beside the vault that `memories.wikis` may read, as they were given.
+    `wikis`: the folders of documents beside the vault that `memories.project_documentation` may read, as given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
     `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
     `words_of`: the folder whose synonyms a search uses; None for the vault.

@@ -204,13 +204,16 @@ def is_link(place: Path | os.DirEntry[str]) -> bool:
     return place.is_symlink() or bool(reparse_tag(place) & 0x2000_0000)
 
 
-def status(entry: os.DirEntry[str]) -> os.stat_result:
+def asked_status(entry: os.DirEntry[str]) -> os.stat_result:
     """
     Return the status of a file that a folder lists, or of the one that it leads to. Raises OSError.
 
     Windows' list has no inode, and the old size of a file that is being written: there the file itself is asked.
     """
-    return os.stat(entry.path) if sys.platform == "win32" else entry.stat()
+    return os.stat(entry.path)
+
+
+status = asked_status if sys.platform == "win32" else os.DirEntry.stat
 
 
 def walk_links_left_out(top: AnyPath) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex
-from spellbook.text import ENDINGS
+from spellbook.text.markdown_endings import ENDINGS
 
 C = TypeVar("C", bound=type)
 

@@ -25,7 +25,7 @@ from spellbook.system.errors import (
     VaultNotFound,
 )
 from spellbook.system.lazy import lazy
-from spellbook.text.unicode import folded, is_whole
+from spellbook.text.unicode import composed, folded, is_whole
 from spellbook.vault import listing, names, obsidian
 from spellbook.vault.listing import Ignored, IsLeftOut, Listing, stamp_of
 
@@ -55,7 +55,7 @@ class Folder:
     def __init__(self, root: Path, known: Callable[[], int] = lambda: 0, *, obsidian: bool = False) -> None:
         self.root = root
         self._ignored = Ignored(root)
-        self._obsidian = obsidian
+        self.obsidian = obsidian
         self._settings: tuple[tuple[Stamp | None, ...], IsLeftOut | None] = (), None
         self._known = known
         self._pictures: tuple[float, Files] | None = None
@@ -131,6 +131,11 @@ class Folder:
         """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
         return [inside + name for inside, _, files in self._walk_names(folder) for name in files]
 
+    def folders(self, folder: str = "") -> list[str]:
+        """Return the paths of the folders in a folder that Spellbook can name, but for hidden ones."""
+        inside, found, _ = next(self._walk_names(folder), ("", [], []))
+        return [path for name in found if (self.root / (path := composed(inside + name))).is_dir()]
+
     @property
     def attachments(self) -> Folder | None:
         """The folder of the files that notes embed, None if there is none."""
@@ -163,7 +168,7 @@ class Folder:
         return self._ignored.leaves_out(path)
 
     def _others(self) -> IsLeftOut | None:
-        if self._obsidian and (now := obsidian.stamps(self.root)) != self._settings[0]:
+        if self.obsidian and (now := obsidian.stamps(self.root)) != self._settings[0]:
             self._settings = now, obsidian.read(self.root).leaves_out() if any(now) else None
         return self._settings[1]
 

@@ -22,6 +22,9 @@ MOST = 120
 MOST_NEW = 100
 """Bytes that the name of a new note has at most, its number and ending included: also an encrypted disk stores it."""
 
+MOST_WORDS = 4
+"""Words of a title that name a memory's file. By hand: a path is read as a fact, and stays when it is corrected."""
+
 MOST_NUMBER = 10_000
 """How many files of one name there may be, numbered."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.system import disk
@@ -10,7 +11,7 @@ from spellbook.system.errors import (
     MemoryNotFound,
     UnreadableNote,
 )
-from spellbook.system.lazy import lazy
+from spellbook.system.lazy import lazy, regex
 from spellbook.vault.folder import Folder, digest
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ else:  # imported for a note that shows one
 MOST_PICTURE = 20_000_000
 """The largest picture that is shown. By hand: a photograph of a telephone has 3 to 12 MB."""
 
+_PICTURE_HEADS = (
+    (regex(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (regex(rb"\xff\xd8\xff"), "image/jpeg"),
+    (regex(rb"GIF8[79]a"), "image/gif"),
+    (regex(rb"RIFF.{4}WEBP", re.S), "image/webp"),
+)
+"""The pictures that are shown, by their first bytes. An SVG is none: it can hold scripts."""
+
 
 class Picture(NamedTuple):
     """A picture's bytes, its media type by these, and a hash of them."""
@@ -30,6 +39,11 @@ class Picture(NamedTuple):
     data: bytes
     media_type: str
     hash: str
+
+
+def media_type(data: bytes) -> str:
+    """Return the media type of a picture by its first bytes, "" if they are none of a picture that is shown."""
+    return next((kind for head, kind in _PICTURE_HEADS if head.match(data)), "")
 
 
 def embedded_pictures(vault: Folder, note: str) -> dict[str, str]:
@@ -59,6 +73,6 @@ def read_picture(vault: Folder, note: str, path: str) -> Picture:
         data = disk.read_small(place, MOST_PICTURE)
     except OSError as error:
         raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
-    if not (kind := links.media_type(data)):
+    if not (kind := media_type(data)):
         raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
     return Picture(data, kind, digest(data)[:16])

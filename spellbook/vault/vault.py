@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from spellbook.notes.labels import INBOX, MEMORY
 from spellbook.system import disk, platform
 from spellbook.system.errors import (
     InvalidInput,
     MemoryNotFound,
-    PathOutsideVault,
     UnreadableNote,
 )
-from spellbook.system.lazy import regex
-from spellbook.text.unicode import composed, folded
 from spellbook.vault import names
 from spellbook.vault.entries import Change
 from spellbook.vault.journal import inode_of, net
 from spellbook.vault.names import IGNORE_FILE
-from spellbook.vault.obsidian import SETTINGS, new_notes
+from spellbook.vault.obsidian import SETTINGS
 from spellbook.vault.revert import Step, revert
 from spellbook.vault.trash import Trash
 from spellbook.vault.writer import Writer, gone, mode_of, taken
-
-_INBOX = regex(rf"[\W\d_]*(?:{INBOX}|인박스|수집함|받은 ?편지함)[\W_]*", re.I)
-"""The name of an inbox: also `00 Inbox`, `_inbox` and `📥 Inbox`."""
-
-_INBOX_LEVELS = 3
-"""Levels of folders in which an inbox is looked for, as `areas/work/Inbox`. By hand: each folder there is listed."""
-
-_MADE = {f"{MEMORY}/{INBOX}", f"knowledge/{INBOX}"}
-"""Inboxes that Spellbook makes, and made in 0.3.0: none of the vault's own."""
 
 _TRIES = 5
 """Attempts to rename while another program deletes empty folders."""
@@ -128,38 +114,6 @@ class Vault(Writer):
             except FileNotFoundError:  # another program may have deleted the new folder
                 if not left or not os.path.lexists(source):
                     raise
-
-    def inbox(self) -> str:
-        """
-        Return the vault's own folder for new notes, "" if there is none: nothing says so, or it cannot be used.
-
-        It is the one that Obsidian's settings name, else the folder with the name of an inbox that is nearest to the
-        top. Of several at equal depth none is taken.
-        """
-        levels = [[""]]
-        for _ in range(_INBOX_LEVELS):
-            levels.append([path for folder in levels[-1] for path in self._folders(folder)])
-        named = new_notes(self.root) if self._obsidian else ""
-        spelled = [path for level in levels for path in level if folded(path) == folded(named)]
-        inboxes = ([each for each in level if _INBOX.fullmatch(each.rpartition("/")[2])] for level in levels)
-        for found in ([*spelled, named][:1], *inboxes):
-            if usable := [path for path in found if path and path not in _MADE and self._is_for_notes(path)]:
-                return usable[0] if len(usable) == 1 else ""
-        return ""
-
-    def _folders(self, folder: str) -> list[str]:
-        """Return the paths of the folders in a folder that Spellbook can name, but for hidden ones."""
-        inside, found, _ = next(self._walk_names(folder), ("", [], []))
-        return [path for name in found if (self.root / (path := composed(inside + name))).is_dir()]
-
-    def _is_for_notes(self, folder: str) -> bool:
-        """Say whether notes can be written to a folder, under just this path, and are then read."""
-        with contextlib.suppress(PathOutsideVault, UnreadableNote, InvalidInput):
-            self.check_new(folder, "x")
-            above = [self.root / place for place in (folder, *names.folders_of(folder))]
-            is_free = all(place.is_dir() or not os.path.lexists(place) for place in above)
-            return is_free and "/".join(names.safe_parts(folder)) == folder
-        return False
 
     def create(self, folder: str, name: str, data: bytes) -> str:
         """

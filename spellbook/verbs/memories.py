@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spellbook.notes.article_limits import MOST_CATEGORIES, MOST_LETTERS, MOST_SUMMARY
 from spellbook.notes.frontmatter import IMPORTANCE
 from spellbook.notes.labels import COMMAS
 from spellbook.settings.limits import MOST_LINE
@@ -142,8 +143,8 @@ SAVE = verb(
     source=needed("The address of a page or a PDF, or the path of a PDF or HTML file; with text, where it is from."),
     categories=texts(
         "What it is filed under; the first one is its topic.",
-        60,
-        10,
+        MOST_LETTERS,
+        MOST_CATEGORIES,
         default=NEEDED,
         least=1,
         apart=COMMAS,
@@ -153,7 +154,7 @@ SAVE = verb(
         "What to keep beside the text; what is missing is taken from the page.",
         50_000,
         properties={
-            "summary": {"type": "string", "maxLength": 2_000, "description": "Of 400 to 600 letters."},
+            "summary": {"type": "string", "maxLength": MOST_SUMMARY, "description": "Of 400 to 600 letters."},
             "keywords": {**_MANY, "description": "Exact terms, as a list or with commas."},
             "tags": _MANY,
             "title": LINE,

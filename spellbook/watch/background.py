@@ -15,15 +15,13 @@ from spellbook.system import processes
 from spellbook.system.children import freeze
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lazy import lazy
+from spellbook.watch.schedule import CALL_SECONDS, WARM_UP_SECONDS
 
 if TYPE_CHECKING:
     from spellbook.watch import watcher
 else:  # the first answer does not wait for watchdog
     (watcher,) = lazy("spellbook.watch", "watcher")
 
-WARM_UP_SECONDS = 1.0
-CALL_SECONDS = 0.25
-"""Seconds after the first call before the model is loaded in the background, so that loading does not slow the call."""
 _log = logging.getLogger(__name__)
 
 

@@ -13,13 +13,7 @@ from watchdog import events
 from spellbook.settings.paths import OBSIDIAN
 from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault.names import IGNORE_FILE
-
-QUIET = 0.3
-"""Seconds without an event before the vault is scanned."""
-
-MOST_WAIT = 2.0
-"""Seconds for which a stream of events can put that off."""
-
+from spellbook.watch.schedule import MOST_WAIT, QUIET
 
 USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,

@@ -29,34 +29,21 @@ from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import take
 from spellbook.watch.hints import USEFUL, Hints
 from spellbook.watch.observers import observer
-
-FULL_SCAN = processes.BELIEVED / 2
-"""Seconds between scans of everything, whatever the events were."""
-
-AGAIN = 2.0
-"""Seconds between such scans while a folder reports no events or after a failed one; longer if a scan takes long."""
-
-SETTLE_AFTER = 1.5
-"""Seconds without changes before the cache is trimmed and Chroma catches up, in two more; see `vectors.follow`."""
-
-SNAPSHOT_AFTER = 120.0
-"""Seconds until a process that watches first checks whether the day's snapshot is there."""
-
-SNAPSHOT_CHECK = 1800.0
-"""Seconds between such checks."""
-
-RELEASE_AFTER = 600.0
-"""Seconds without a question or a new vector before the memory for them is freed."""
-
-RELEASE_CHECK = 60.0
-"""Seconds between checks of this."""
+from spellbook.watch.schedule import (
+    AGAIN,
+    ELECTION,
+    FULL_SCAN,
+    RELEASE_AFTER,
+    RELEASE_CHECK,
+    SETTLE_AFTER,
+    SNAPSHOT_AFTER,
+    SNAPSHOT_CHECK,
+)
 
 _MOST_NAMED = 3
 """Folders that a complaint names; it is one line."""
 
 _log = logging.getLogger(__name__)
-_ELECTION = 1.0
-"""Seconds between attempts to become the watcher. Until then, other processes scan by themselves. By hand."""
 
 _LIMITS = {errno.ENOSPC: "fs.inotify.max_user_watches", errno.EMFILE: "fs.inotify.max_user_instances"}
 """The kernel limit to raise, by the error number."""
@@ -121,7 +108,7 @@ class Watcher:
         try:
             while (lock := take(self._state / processes.ELECTED)) is None:
                 self.begun.set()
-                if self._stopping.wait(_ELECTION):
+                if self._stopping.wait(ELECTION):
                     return
         except OSError as error:  # each question scans by itself
             self._say("watch", error)

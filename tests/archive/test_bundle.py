@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.archive import bundle
+from spellbook.archive import open_knowledge
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
@@ -57,7 +57,7 @@ def test_a_bundle_conforms_and_hides_what_is_private(filled: Spellbook, vault: P
     assert "* [sub](sub/index.md)" in files["index.md"]
     assert "* [A \\[b\\]](toml.md)" in files["sub/index.md"]
     with books.open(out, embedder="hash", state=tmp_path / "of-it") as made:
-        assert [*bundle.faults(made.index.vault)] == []
+        assert [*open_knowledge.faults(made.index.vault)] == []
         assert {each.target for each in made.broken_links()} == {"plain"}
     spellbook_in(vault, "export", tmp_path / "all.zip", "--okf", "--private")
     assert {*NOTES, "other.png"} - {"sub/deep/index.md"} <= {*zipfile.ZipFile(tmp_path / "all.zip").namelist()}

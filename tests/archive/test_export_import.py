@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spellbook.archive import importer
-from spellbook.archive.sources import members
+from spellbook.archive.import_sources import members
 from spellbook.library import book as books
 from spellbook.search.presentation import is_outside
 from spellbook.system.disk import ignores_case

@@ -25,8 +25,7 @@ import numpy as np
 import spellbook
 from spellbook.capture.ledger import Ledger
 from spellbook.library.book import Spellbook
-from spellbook.watch.hints import QUIET
-from spellbook.watch.watcher import FULL_SCAN, SETTLE_AFTER
+from spellbook.watch.schedule import FULL_SCAN, QUIET, SETTLE_AFTER
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.table import Figure, Ratio, Sizes
 from tests.benchmarks.timing import medians, processor, seconds

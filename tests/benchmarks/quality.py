@@ -21,7 +21,7 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from spellbook.notes.chunks import Chunk
-from spellbook.search import when
+from spellbook.search import time_in_question
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.benchmarks.corpora import LANGUAGES, OTHER, Asked, React, Set, Vault, Xquad, sampled
@@ -195,7 +195,9 @@ class Bench:
             yield replace(row, aim=f">= {LEAST_HELD:.2f}", met=row.values[PRODUCT] >= LEAST_HELD) if aims else row
         ways: dict[str, list[Loose]] = {}
         for each in given.questions:
-            says = "as of" if each.as_of else "words of time" if when.read(each.text, given.today) else "now"
+            says = (
+                "as of" if each.as_of else "words of time" if time_in_question.read(each.text, given.today) else "now"
+            )
             ways.setdefault(says, []).append(each)
         for way, asked in ways.items():
             yield from self._dated(f"validity, {way}", replace(given, questions=asked))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.cli.clients import known, session_hooks
+from spellbook.cli.clients import known_clients, session_hooks
 from spellbook.library.book import Spellbook
 from tests.commands import spellbook
 
@@ -49,14 +49,14 @@ def test_usual_places(tmp_path: Path) -> None:
     given = {"APPDATA": str(tmp_path / "Roaming")}
     there = {
         client: tuple(
-            known.places(client, system, given, tmp_path)[0].file.relative_to(tmp_path).as_posix()
+            known_clients.places(client, system, given, tmp_path)[0].file.relative_to(tmp_path).as_posix()
             for system in ("linux", "darwin", "win32")
         )
-        for client in known.CLIENTS
+        for client in known_clients.CLIENTS
     }
     assert there == USUAL
-    for client in known.CLIENTS:
-        assert known.found(known.places(client, "win32", given, tmp_path)) is None
+    for client in known_clients.CLIENTS:
+        assert known_clients.found(known_clients.places(client, "win32", given, tmp_path)) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_other_places(
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("{}")
     given = {name: str(tmp_path / value) for name, value in environ.items()}
-    found = known.found(known.places(client, system, given, tmp_path))
+    found = known_clients.found(known_clients.places(client, system, given, tmp_path))
     assert found == (expected and tmp_path / expected)
 
 

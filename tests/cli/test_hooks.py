@@ -14,9 +14,9 @@ import pytest
 from click.testing import Result
 from filelock import FileLock
 
-from spellbook.cli.clients import hooks
+from spellbook.cli.clients import git_hooks
 from spellbook.library import book as books
-from spellbook.system.hook_queue import LOG, turn
+from spellbook.system.git_hook_queue import LOG, turn
 from spellbook.system.processes import is_locked
 from tests.commands import git, spellbook
 from tests.commands import git_alone as git_alone
@@ -41,8 +41,8 @@ def install(vault: Path, *args: object, code: int = 0) -> Result:
 
 def add(name: str, place: Path, vault: Path, *command: object) -> Path:
     """Write a hook at `place` that runs a command for the vault; return the folder of the hooks."""
-    found = hooks.find(place)
-    change = hooks.add(found.hooks, name, vault, hooks.block(found.top, vault, list(map(str, command)), {}))
+    found = git_hooks.find(place)
+    change = git_hooks.add(found.hooks, name, vault, git_hooks.block(found.top, vault, list(map(str, command)), {}))
     assert change
     change.make()
     return found.hooks
@@ -138,7 +138,7 @@ def test_git_neither_waits_nor_fails(
     for number, (command, vault, state) in enumerate(broken):
         if state:
             monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / state))
-        for name in hooks.HOOKS:
+        for name in git_hooks.HOOKS:
             add(name, repository, vault, *command)
         write_note(f"{number}.md", "text")
         git(repository, "add", ".")
@@ -168,7 +168,7 @@ def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
     shows diffs and changes nothing.
     """
     folder = repository / ".git" / "hooks"
-    for name in hooks.HOOKS[:3]:
+    for name in git_hooks.HOOKS[:3]:
         (folder / name).write_bytes(text.encode("latin-1"))
         (folder / name).chmod(mode)
     before = tree(folder)
@@ -181,12 +181,12 @@ def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
         done = subprocess.run(command, cwd=repository, input="old new\n", capture_output=True, text=True)
         return done.stdout, done.returncode
 
-    expected = [ran(name) for name in hooks.HOOKS]
+    expected = [ran(name) for name in git_hooks.HOOKS]
     assert install(repository, "--dry-run").stdout.count("+if [ . -ef ") == 4
     assert tree(folder) == before
     install(repository)
-    assert [ran(name) for name in hooks.HOOKS] == expected
-    assert all(b"reindex --quiet --queued" in (folder / name).read_bytes() for name in hooks.HOOKS)
+    assert [ran(name) for name in git_hooks.HOOKS] == expected
+    assert all(b"reindex --quiet --queued" in (folder / name).read_bytes() for name in git_hooks.HOOKS)
     installed = tree(folder)
     assert "already" in install(repository).stdout
     assert tree(folder) == installed
@@ -202,7 +202,7 @@ def test_hooks_of_others(repository: Path) -> None:
     hook stay when ours are removed.
     """
     folder = repository / ".git" / "hooks"
-    hook, aside = folder / "post-merge", folder / hooks.ASIDE / "post-merge"
+    hook, aside = folder / "post-merge", folder / git_hooks.ASIDE / "post-merge"
 
     def executable(file: Path, text: str) -> None:
         file.parent.mkdir(exist_ok=True)

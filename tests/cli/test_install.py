@@ -16,7 +16,7 @@ import pytest
 
 from spellbook.capture.ledger import CLAUDE_MEMORY, Ledger
 from spellbook.cli import main, output
-from spellbook.cli.clients import clients, jsonc, known, session_hooks
+from spellbook.cli.clients import jsonc, known_clients, session_hooks, settings_entry
 from spellbook.cli.clients.changes import FileChange
 from spellbook.settings import environment
 from spellbook.system.errors import Conflict
@@ -28,7 +28,7 @@ from tests.helpers import PATIENCE
 @pytest.fixture
 def desktop(home: Path) -> Path:
     """Settings of Claude Desktop with other servers in them."""
-    file = known.places("claude-desktop", sys.platform, os.environ, home)[0].file
+    file = known_clients.places("claude-desktop", sys.platform, os.environ, home)[0].file
     file.parent.mkdir(parents=True)
     file.write_text(DESKTOP, "utf-8", newline="")
     file.chmod(0o600)
@@ -93,7 +93,7 @@ def test_there_and_back(desktop: Path, vault: Path, tmp_path: Path) -> None:
     assert "--name" in install("claude-desktop", "--uninstall", code=2).stderr
     assert desktop.read_bytes() == before
     install("claude-desktop", "--vault", vault, "--force")
-    assert clients.is_ours(servers(desktop)["spellbook"])
+    assert settings_entry.is_ours(servers(desktop)["spellbook"])
 
 
 def test_the_client_starts_spellbook(
@@ -155,7 +155,7 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
 
     For a client that was never started nothing is made, unless its file is named: that is removed with the entry.
     """
-    about, file = known.CLIENTS[client], tmp_path / "new" / ("x.toml" if client == "codex" else "x.json")
+    about, file = known_clients.CLIENTS[client], tmp_path / "new" / ("x.toml" if client == "codex" else "x.json")
     if not about.by_hand:
         assert "is not installed" in install(client, "--vault", vault, code=2).stderr
     others = '[mcp_servers.other]\ncommand = "npx"\n' if client == "codex" else DESKTOP.replace("mcpServers", about.key)
@@ -173,7 +173,7 @@ def test_a_command_and_an_address(tmp_path: Path, home: Path, vault: Path, clien
             both = {"type", *about.more}
             assert not seen[0].keys() & seen[1].keys() - both or client == "claude-desktop"
             assert [entry.get(name) for entry in seen for name in about.more] == [*about.more.values()] * len(seen)
-            assert client == "claude-desktop" or clients.is_ours(seen[1])
+            assert client == "claude-desktop" or settings_entry.is_ours(seen[1])
             assert ("spb_x" in place.read_text("utf-8")) == (client not in {"codex", "claude-desktop"})
             install(client, *option, "--uninstall")
             assert (place.read_text("utf-8") if place.exists() else "") == before
@@ -202,8 +202,8 @@ def test_every_client_has_its_name() -> None:
     """The names that `install` takes are those of the clients, and each with hooks is asked for them."""
     (argument,) = (param for param in main.commands["install"].params if param.name == "client")
     assert isinstance(argument.type, click.Choice)
-    assert set(argument.type.choices) == {*known.CLIENTS, "obsidian", "git-hooks", "git-merge"}
-    for client in known.CLIENTS:
+    assert set(argument.type.choices) == {*known_clients.CLIENTS, "obsidian", "git-hooks", "git-merge"}
+    for client in known_clients.CLIENTS:
         told = install(client, "--hooks", "--file", "x", code=2).stderr
         assert (f"{client}" in told) == (client in session_hooks.RUNS)
 
@@ -253,8 +253,8 @@ def test_an_update_carries_what_holds_now(
     of ours goes, what its owner added stays.
     """
     (home / f".{client.partition('-')[0]}").mkdir()
-    file = known.places(client, sys.platform, os.environ, home)[0].file
-    settings = known.hooks_file(client, None, os.environ, home)
+    file = known_clients.places(client, sys.platform, os.environ, home)[0].file
+    settings = known_clients.hooks_file(client, None, os.environ, home)
     install(client, "--vault", vault, "--hooks", "--recall")
     if client == "codex":
         text = file.read_text("utf-8").replace("[mcp_servers.spellbook]", "[mcp_servers.spellbook]\nrequired = true", 1)

@@ -12,7 +12,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spellbook.cli.clients import clients, jsonc, toml
+from spellbook.cli.clients import jsonc, settings_entry, toml
 from tests.cli.conftest import AT, DESKTOP, servers
 from tests.commands import spellbook
 
@@ -74,7 +74,7 @@ def test_every_shape_of_settings(tmp_path: Path, vault: Path, text: str) -> None
     file = tmp_path / "settings.json"
     file.write_bytes(text.encode())
     install("cursor", "--file", file, "--vault", vault)
-    assert clients.is_ours(servers(file)["spellbook"])
+    assert settings_entry.is_ours(servers(file)["spellbook"])
     letters = iter(file.read_text("utf-8"))
     assert all(letter in letters for letter in text if not letter.isspace())
     install("cursor", "--file", file, "--uninstall")
@@ -93,7 +93,7 @@ def test_every_shape_of_toml(tmp_path: Path, vault: Path, text: str) -> None:
     install("codex", "--file", file, "--vault", vault)
     added = file.read_bytes().decode()
     assert added.startswith(text)
-    assert clients.is_ours(servers(file, "mcp_servers")["spellbook"])
+    assert settings_entry.is_ours(servers(file, "mcp_servers")["spellbook"])
     assert "\n" not in added.replace("\r\n", "") or "\r\n" not in text
     install("codex", "--file", file, "--uninstall")
     assert file.read_bytes() == text.encode()

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from spellbook.cli import output
-from spellbook.editing import guides
+from spellbook.editing import rest_guides
 from spellbook.library import book as books
 from spellbook.system.errors import SpellbookError
 from tests.commands import spellbook_in
@@ -119,12 +119,12 @@ def test_commands_say_what_they_do(vault, write_note, monkeypatch):
 PARTS = {"principles", "ideal_chunk_size", "examples"}
 
 
-@pytest.mark.parametrize("language", guides.LANGUAGES)
+@pytest.mark.parametrize("language", rest_guides.LANGUAGES)
 def test_the_packaged_guides_say_everything(language):
     """Each language has three guides, and each list in them has one-line items."""
-    notes = guides.packaged(language)
+    notes = rest_guides.packaged(language)
     assert set(notes) == {"chunking", "metadata", "examples"}
-    chunking, rules = guides.chunking(notes), guides.metadata_rules(notes)
+    chunking, rules = rest_guides.chunking(notes), rest_guides.metadata_rules(notes)
     assert set(chunking) == PARTS
     # Without their heading they must not read as things to keep.
     negative = "^Keep no" if language == "en" else "않습니다|만 적습니다|적고|옮기지 말고|쓰지 말고"
@@ -139,7 +139,7 @@ def test_the_packaged_guides_say_everything(language):
     assert all(example.startswith("## ") for example in chunking["examples"])
 
 
-@pytest.mark.parametrize("language", guides.LANGUAGES)
+@pytest.mark.parametrize("language", rest_guides.LANGUAGES)
 def test_what_rest_gives_has_a_size(book, write_note, language):
     """However long the guides of a vault are, principles come first and the answer has at most 3,500 letters."""
     principles = "\n".join(f"- {number}: {'keep ' * 20}" for number in range(2_000))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spellbook.archive import export
-from spellbook.editing import erase, for_good, revise
+from spellbook.editing import erase, erase_for_good, revise
 from spellbook.editing.revise import Revision
 from spellbook.index import embed, sync
 from spellbook.index.opened import Index
@@ -134,7 +134,7 @@ def test_a_step_that_fails_stops_no_other(vault: Path) -> None:
         with pytest.raises(StorageError, match="may still hold text that was erased"):
             erase.erase(index, "gone-1", hard=True)
         assert {file.name for file in exports.iterdir()} == {"a folder.zip", "none.zip"}
-    assert next(step.__name__ for step in for_good.STEPS) == "_trash"
+    assert next(step.__name__ for step in erase_for_good.STEPS) == "_trash"
 
 
 def test_no_process_with_texts_fills_chroma(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.editing.memory import Findings, Memory, check, derived_keywords, metadata
+from spellbook.editing.derived_labels import derived_keywords
+from spellbook.editing.memory import Findings, Memory, check, metadata
 from spellbook.notes.note import parse
 
 META = {"topic": "infra", "keywords": ["Docker", "Compose", "YAML"], "questions": ["How?"]}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from tests.fuzz.servers import Gone, Server
 from tests.helpers import held
 from tests.trees import grow

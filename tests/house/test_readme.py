@@ -22,10 +22,10 @@ from click.testing import CliRunner
 
 import spellbook
 from spellbook.cli import main
-from spellbook.cli.clients.clients import carried, entry
-from spellbook.cli.clients.known import CLIENTS, places
+from spellbook.cli.clients.known_clients import CLIENTS, places
+from spellbook.cli.clients.settings_entry import carried, entry
 from spellbook.models import embedders as models
-from spellbook.notes.decisions import read_decision
+from spellbook.notes.decision_text import read_decision
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.search import synonyms

@@ -24,7 +24,7 @@ PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
     *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "words", "duplicates")),
-    *("spellbook.editing.write", "spellbook.editing.guides", "spellbook.notes.chunks", "spellbook.text.terms"),
+    *("spellbook.editing.write", "spellbook.editing.rest_guides", "spellbook.notes.chunks", "spellbook.text.terms"),
 }
 RUN = """
 import sys
@@ -60,7 +60,7 @@ def test_help_imports_no_book(vault, write_note, book):
     follow.catch_up(book.index.catalog, book.index.chroma)
     book.close()
     assert not imported("--vault", vault, "reindex", "--quiet") & (heavy | {"filelock", "ulid", "secrets"})
-    unasked = {"spellbook.index.embed", "spellbook.index.vectors.follow", "spellbook.index.vectors.server"}
+    unasked = {"spellbook.index.embed", "spellbook.index.vectors.follow", "spellbook.index.vectors.chroma_server"}
     assert not imported("--vault", vault, "find", "text") & (MODELS | unasked | {"spellbook.library.doctor", "tomllib"})
     write_note("b.md", "something to do")
     assert {"numpy", "markdown_it"} <= imported("--vault", vault, "reindex", "--quiet")

@@ -18,7 +18,7 @@ from spellbook.cli import main
 from spellbook.http import admin, api, pages
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.text import quoting
 from tests.commands import process
 from tests.helpers import note_writer

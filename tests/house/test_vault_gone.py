@@ -22,7 +22,7 @@ from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.system.errors import VaultNotFound
 from tests.helpers import until
 from tests.http.running import asked

@@ -14,14 +14,13 @@ from spellbook.http import admin, api
 from spellbook.http.api import openapi
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.search import question
-from spellbook.verbs import admin as of_servers
 from spellbook.verbs import memories, table
 from spellbook.verbs.declare import Verb
 from tests.house.rooms import MODULES, room
 
-VERBS = [each for module in (table, memories, of_servers) for each in vars(module).values() if isinstance(each, Verb)]
+VERBS = [each for module in (table, memories, admin) for each in vars(module).values() if isinstance(each, Verb)]
 ARGUMENTS = [each for verb in VERBS for each in verb.arguments.values()]
 BOUNDS = {"maximum": "most", "minimum": "least", "maxItems": "items"}
 

@@ -21,8 +21,8 @@ from spellbook.http.guard import AccessRules
 from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.library import limited
-from spellbook.mcp.names import TOOLSETS
 from spellbook.mcp.tool import READ, TOOLS
+from spellbook.mcp.tool_names import TOOLSETS
 from tests.helpers import PATIENCE, note_writer, until
 
 from .running import asked

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from spellbook.index import embed, loaded, sync
+from spellbook.index import embed, question_cache, sync
 from spellbook.index.catalog import rows as stored
 from spellbook.index.catalog import tables, upkeep
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
@@ -25,7 +25,7 @@ from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import packed, unpacked
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.catalog.usage import FailureKind, Failures
-from spellbook.index.loaded import LoadedIndex
+from spellbook.index.question_cache import LoadedIndex
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
 from spellbook.search.question import Question
@@ -252,7 +252,7 @@ def test_words_are_counted_and_kept_until_a_note_changes(vault, write_note, monk
     A released index leaves memory at once: its vectors do not wait for the garbage collector, which a server may have
     told to let them be.
     """
-    monkeypatch.setattr(loaded, "MOST_NUMBERED", 40)
+    monkeypatch.setattr(question_cache, "MOST_NUMBERED", 40)
     # A short section would be one chunk with the next.
     write_note("many.md", "".join(f"## s{i}\n\n{'swan ' * 60}\n\n" for i in range(50)))
     write_note("few.md", "a swan and a duck")

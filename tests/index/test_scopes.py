@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.index.privacy import project_names, scopes_of
+from spellbook.index.privacy import scopes_of
+from spellbook.index.project_name import project_names
 from spellbook.library import book as books
 from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound

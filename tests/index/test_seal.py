@@ -14,8 +14,8 @@ from filelock import FileLock
 from platformdirs import user_state_path
 
 from spellbook.cli import main
-from spellbook.index import seal
-from spellbook.index.seal import nothing_to_do
+from spellbook.index import reindex_seal
+from spellbook.index.reindex_seal import nothing_to_do
 from spellbook.settings import config, paths
 from spellbook.vault.vault import Vault
 from tests.helpers import PATIENCE, finished, note_writer, python, until
@@ -47,8 +47,8 @@ def run(*arguments, **environment):
 
 def sealing(vault):
     """Run until the notes' stamps are old enough to be trusted, and return what the seal says."""
-    until(lambda: reindex(vault) and seal.answer(str(vault)))
-    return seal.answer(str(vault))
+    until(lambda: reindex(vault) and reindex_seal.answer(str(vault)))
+    return reindex_seal.answer(str(vault))
 
 
 def made(folder):
@@ -58,7 +58,7 @@ def made(folder):
     write("a.md", "# A\n\nfirst", age=100)
     write("deep/er/b.md", "# B\n\nsecond", age=100)
     reindex(folder)
-    assert seal.answer(str(folder)) is None, "a run that took in notes seals nothing"
+    assert reindex_seal.answer(str(folder)) is None, "a run that took in notes seals nothing"
     assert sealing(folder) == SENTENCE
     return folder
 
@@ -143,7 +143,7 @@ def test_whatever_there_is_to_do_breaks_the_seal(original, monkeypatch, change):
         shutil.rmtree(f"{folder}.copy", ignore_errors=True)
         shutil.copytree(folder, f"{folder}.copy")
     change(original)
-    assert seal.answer(str(original)) is None
+    assert reindex_seal.answer(str(original)) is None
     for folder in (original, original.parent / "state"):
         shutil.rmtree(folder)
         Path(f"{folder}.copy").rename(folder)
@@ -159,31 +159,31 @@ def test_other_files_do_not_matter(sealed, write_note, monkeypatch):
     put(sealed / ".git/note.md", "x")
     put(sealed / "picture.png", "x")
     (sealed / "empty").mkdir()
-    assert seal.answer(str(sealed)) is None, "a new folder may hold notes"
+    assert reindex_seal.answer(str(sealed)) is None, "a new folder may hold notes"
     reindex(sealed)
     for file in ("picture.png", ".git/note.md"):
         put(sealed / file, "xyz")
-    assert seal.answer(str(sealed)) == SENTENCE
+    assert reindex_seal.answer(str(sealed)) == SENTENCE
     (sealed / "deep").rename(sealed / "elsewhere")
-    assert seal.answer(str(sealed)) is None
+    assert reindex_seal.answer(str(sealed)) is None
     (sealed / "elsewhere").rename(sealed / "deep")
     for name in ("SPELLBOOK_EMBEDDER", "SPELLBOOK_CHROMA_URL", "OLLAMA_HOST"):
-        assert seal.answer(str(sealed)) == SENTENCE
+        assert reindex_seal.answer(str(sealed)) == SENTENCE
         with monkeypatch.context() as patch:
             patch.setenv(name, "http://localhost:1")
-            assert seal.answer(str(sealed)) is None
+            assert reindex_seal.answer(str(sealed)) is None
     for path, text, age in (("young.md", "text", -3600), ("broken.md", "---\na: [\n---\ntext", 100)):
         file = write_note(path, text, age=age)
         for _ in range(2):
             CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
-            assert seal.answer(str(sealed)) is None
+            assert reindex_seal.answer(str(sealed)) is None
         file.unlink()
     sealing(sealed)
     with FileLock(state(sealed) / "chroma-follow.lock"):
         write_note("c.md", "text", age=100)
         for _ in range(3):
             reindex(sealed)
-            assert seal.answer(str(sealed)) is None
+            assert reindex_seal.answer(str(sealed)) is None
     assert sealing(sealed)
 
 
@@ -226,7 +226,7 @@ def test_the_program_says_it_without_importing_anything(sealed, write_note):
         os.close(theirs)
         assert (done.returncode, done.stderr) == (0, "")
     write_note("c.md", "third", age=100)
-    until(lambda: reindex(sealed, "--words-only") and seal.answer(str(sealed), file=seal.WORDS))
+    until(lambda: reindex(sealed, "--words-only") and reindex_seal.answer(str(sealed), file=reindex_seal.WORDS))
     said = reindex(sealed, "--words-only")
     assert not nothing_to_do(["--vault", str(sealed), "reindex"])
     printed, modules = run("--vault", sealed, "reindex", "--words-only")
@@ -244,11 +244,11 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch, tmp_pa
     """
     catalog = state(sealed) / "catalog.db"
     before = catalog.stat().st_mtime_ns, catalog.read_bytes()
-    seen = seal.stamps(str(sealed), str(state(sealed)))
+    seen = reindex_seal.stamps(str(sealed), str(state(sealed)))
     for options in ([], ["--json"], ["--quiet"]):
         reindex(sealed, *options)
     assert (catalog.stat().st_mtime_ns, catalog.read_bytes()) == before
-    assert seal.stamps(str(sealed), str(state(sealed))) == seen
+    assert reindex_seal.stamps(str(sealed), str(state(sealed))) == seen
     listed, scandir = [], os.scandir
 
     def noted(place):
@@ -257,25 +257,25 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch, tmp_pa
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", noted)
-        for stamps in (lambda: seal.answer(str(sealed)), Vault(sealed, state(sealed)).walk):
+        for stamps in (lambda: reindex_seal.answer(str(sealed)), Vault(sealed, state(sealed)).walk):
             listed.clear()
             stamps()
             own = sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed)))
             assert own == [str(sealed / folder).rstrip("/") for folder in ("", "deep", "deep/er")]
-    file = state(sealed) / seal.FILE
+    file = state(sealed) / reindex_seal.FILE
     whole = file.read_bytes()
     for size in (*range(0, len(whole) - 100, 97), *range(len(whole) - 100, len(whole))):
         file.write_bytes(whole[:size])
-        assert seal.answer(str(sealed)) is None, size
+        assert reindex_seal.answer(str(sealed)) is None, size
     sentence, text, seen = whole.split(b"\n", 2)
     for other in (seen[:-50] + bytes(50), seen + b"\n", seen.replace(b"b.md", b"c.md"), b"\xff" + seen[1:]):
         file.write_bytes(b"\n".join((sentence, text, other)))
-        assert seal.answer(str(sealed)) is None, other
+        assert reindex_seal.answer(str(sealed)) is None, other
     file.write_bytes(whole)
     code = (
         "import sys; sys.path.insert(0, sys.argv[2]); from spellbook.index import seal; print(seal.answer(sys.argv[1]))"
     )
-    package = Path(seal.__file__).parents[1]
+    package = Path(reindex_seal.__file__).parents[1]
     (tmp_path / "elsewhere").symlink_to(package.parent, target_is_directory=True)
     assert finished(python(code, sealed, package.parent)) == [SENTENCE]
     assert finished(python(code, sealed, tmp_path / "elsewhere")) == ["None"]

@@ -18,7 +18,7 @@ from spellbook.editing import erase
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
-from spellbook.index.vectors.server import Server
+from spellbook.index.vectors.chroma_server import Server
 from spellbook.library import doctor
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher

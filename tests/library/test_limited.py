@@ -21,13 +21,13 @@ import pytest
 from spellbook.http.served import Served
 from spellbook.http.tokens import SCOPES, Caller
 from spellbook.index import sync
-from spellbook.index.readers import Readers
+from spellbook.index.reader_processes import Readers
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.library.limited import LimitedReader
 from spellbook.library.reader import Reader
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories

@@ -20,7 +20,7 @@ from mcp.types import Tool
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
 from spellbook.mcp.arguments import lean
-from spellbook.mcp.names import DEFAULT
+from spellbook.mcp.tool_names import DEFAULT
 
 
 class Agent:

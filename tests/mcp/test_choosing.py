@@ -15,7 +15,8 @@ from mcp.types import ElicitResult
 
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
-from spellbook.mcp.names import TOOLSETS, Names, instructions
+from spellbook.mcp.instructions import instructions
+from spellbook.mcp.tool_names import TOOLSETS, Names
 from spellbook.text import terms
 from tests.helpers import Write
 from tests.mcp.agent import ERAS, Agent, talk

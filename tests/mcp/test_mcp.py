@@ -15,7 +15,7 @@ from mcp.types import Implementation
 
 from spellbook.library.book import Spellbook
 from spellbook.mcp import app, render
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.text import terms
 from tests.helpers import Write, from_scratch, told
 from tests.mcp.agent import CHUNK, ERAS, Agent, conversation, talk

@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.types import ElicitResult
 
 from spellbook.library import book as books
-from spellbook.mcp.names import TOOLSETS
+from spellbook.mcp.tool_names import TOOLSETS
 from tests.fuzz.servers import Server
 from tests.helpers import PATIENCE, Write, note_writer, until
 from tests.mcp.agent import CHUNK, ERAS, TEXT, Agent, command, read, stdio

@@ -15,7 +15,7 @@ import spellbook
 from spellbook.index.opened import BEING_READ
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
-from spellbook.mcp.names import TOOLSETS, Names, way_on
+from spellbook.mcp.tool_names import TOOLSETS, Names, way_on
 from spellbook.notes import labels
 from spellbook.notes.note import parse
 from spellbook.system import processes
@@ -138,7 +138,7 @@ def hints() -> list[str]:
     """Return every text of the package below the command line that names a tool as a call, or a command."""
     said = set()
     for file in sorted(Path(spellbook.__file__).parent.rglob("*.py")):
-        if "cli" in file.parts or "http" in file.parts or file.name == "names.py":
+        if "cli" in file.parts or "http" in file.parts or file.name in {"tool_names.py", "instructions.py"}:
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:

@@ -15,8 +15,8 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
 from spellbook.mcp.debug_log import DEBUG_LOG, open_log, wants_log
-from spellbook.mcp.names import DEFAULT, TOOLSETS
 from spellbook.mcp.tool import TOOLS
+from spellbook.mcp.tool_names import DEFAULT, TOOLSETS
 from tests.commands import spellbook
 from tests.helpers import Write
 from tests.mcp.agent import Agent, talk

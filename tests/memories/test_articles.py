@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from spellbook.library.book import Spellbook
-from spellbook.notes import articles as written
+from spellbook.notes import article_text as written
 from spellbook.notes.note import parse
 from spellbook.system.errors import FetchError, InvalidInput
 from tests.helpers import PATIENCE, held, rows

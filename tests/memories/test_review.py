@@ -11,7 +11,7 @@ from mcp.types import Implementation
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.memories import briefing, prompt_recall
+from spellbook.memories import prompt_recall, session_briefing
 from spellbook.search import newest, presentation
 from spellbook.vault.journal import CALLER
 from tests.commands import spellbook_in
@@ -80,7 +80,7 @@ def test_what_an_agent_writes_waits_for_the_person(reviewed: Spellbook, vault: P
     said = spellbook_in(vault, "status").output
     assert f"1 note waits for you, since {dt.date.today()}" in said
     token = CALLER.set("")
-    assert "1 note waits for you" in briefing.briefing(book.index).text(2_000)
+    assert "1 note waits for you" in session_briefing.briefing(book.index).text(2_000)
     assert [each.chunk.path for each in prompt_recall.recall(book.index, "quokka ferry southern pier")] == ["old.md"]
     CALLER.reset(token)
     book.keep(written)

@@ -18,7 +18,7 @@ import pytest
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.memories import wikis
+from spellbook.memories import project_documentation
 from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
 from tests.helpers import Counting, Failing, Write, note_writer
@@ -338,7 +338,7 @@ def test_docs_that_lead_out_of_the_project_are_refused(book: Spellbook, project:
 
 def test_open_wikis_are_bounded(book: Spellbook, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client cannot open folders without end."""
-    monkeypatch.setattr(wikis, "MOST_OPEN", 2)
+    monkeypatch.setattr(project_documentation, "MOST_OPEN", 2)
     for number in range(3):
         write(f"src/{number}/x.md", "# X\n")
     for number in (0, 1, 0):

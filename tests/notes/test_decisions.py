@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.notes.decisions import (
+from spellbook.notes.decision_text import (
     Checkpoint,
     CheckpointTask,
     Decision,

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from spellbook.notes.links import Link, find, media_type, pictures, replaced, spelled, without_folders
+from spellbook.notes.links import Link, find, pictures, replaced, spelled, without_folders
 from spellbook.notes.note import parse
 from spellbook.notes.where_links_lead import By, Files, Reached, key
+from spellbook.vault.pictures import media_type
 
 
 def found(text: str) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import yaml
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.search import cited
+from spellbook.search import cited_code
 from tests.commands import git, spellbook_in
 from tests.mcp.agent import Agent, talk
 
@@ -160,12 +160,12 @@ def test_addresses_and_whole_files(book: Spellbook, vault: Path, project: Path) 
 def test_comparing_costs_little(project: Path) -> None:
     """A hit that cites lines of a file of 600 lines, which moved to its end, costs less than 2 ms of processor time."""
     file = project / "src" / "retry.py"
-    sources, _ = cited.cite(["src/retry.py#L10-L30"], {})
+    sources, _ = cited_code.cite(["src/retry.py#L10-L30"], {})
     costs = []
     for number in range(20):
         file.write_text("\n".join([f"{number}"] * 570 + CODE), "utf-8")
         began = time.process_time()
-        hits = cited.compared([_Hit(_Chunk({"sources": sources, "scope": "shop"}))], {"shop": "shop"})
+        hits = cited_code.compared([_Hit(_Chunk({"sources": sources, "scope": "shop"}))], {"shop": "shop"})
         costs.append(time.process_time() - began)
         assert hits[0].why["cited"] == ["src/retry.py#L580-L600 now, cited as L10-L30"]
     assert sorted(costs)[10] < 0.02

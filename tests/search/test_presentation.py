@@ -11,7 +11,7 @@ from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
-from spellbook.mcp.names import agent_of
+from spellbook.mcp.tool_names import agent_of
 from spellbook.search import presentation
 from spellbook.search.question import Question, question
 from spellbook.search.searcher import Searcher

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from spellbook.index import sync
-from spellbook.search import when
+from spellbook.search import time_in_question
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import opened
@@ -37,7 +37,7 @@ TODAY = dt.date(2026, 11, 20)  # a Friday
 )
 def test_times_are_read(text, reason, rest):
     """A time becomes a range or an order, and leaves the question unless nothing else is in it."""
-    found = when.read(text, TODAY)
+    found = time_in_question.read(text, TODAY)
     assert found is not None
     assert (found.reason, found.rest) == (reason, rest)
 
@@ -56,7 +56,7 @@ NOT_ALL = ("어제 회의", "지난주에 정한 색", "the plan in May", "사�
 @pytest.mark.parametrize("text", [*ALL, "What happened yesterday", "notes from last week", *NOT_ALL])
 def test_a_question_for_nothing_but_a_time(text):
     """It names no subject; one for the newest of something is not of that kind."""
-    assert when.read(text, TODAY).is_all is (text not in NOT_ALL)
+    assert time_in_question.read(text, TODAY).is_all is (text not in NOT_ALL)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_question_for_nothing_but_a_time(text):
 )
 def test_what_is_no_time(text):
     """A word that may mean something else is left alone."""
-    assert when.read(text, TODAY) is None
+    assert time_in_question.read(text, TODAY) is None
 
 
 def test_no_day_breaks_it():
@@ -80,7 +80,7 @@ def test_no_day_breaks_it():
     texts = ("지난달", "작년 2월 29일", "2 months ago", "last week", "last Sunday", "999 weeks ago", "999년 전")
     for i in range(0, 1_461, 5):
         for text in texts:
-            found = when.read(text, dt.date(2023, 1, 1) + dt.timedelta(days=i))
+            found = time_in_question.read(text, dt.date(2023, 1, 1) + dt.timedelta(days=i))
             assert found is None or found.first is None or found.last is None or found.first <= found.last
 
 

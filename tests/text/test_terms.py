@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spellbook.models import calibration
-from spellbook.search import writing
+from spellbook.search import script_and_language
 from spellbook.text.korean import stem
 from spellbook.text.languages import language, of_note
 from spellbook.text.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
@@ -216,5 +216,7 @@ def test_an_answer_in_another_language_need_not_hold_the_words(book, write_note,
     write_note("a.md", f"# {title}\n\n{text}")
     book.reindex()
     [chunk] = book.index.catalog.at("a.md")
-    foreign = writing.Writing(asked).foreign(writing.Writing(chunk.text, f"{chunk.title} {chunk.heading}"), 0.0)
+    foreign = script_and_language.Writing(asked).foreign(
+        script_and_language.Writing(chunk.text, f"{chunk.title} {chunk.heading}"), 0.0
+    )
     assert (foreign > 0) is is_other

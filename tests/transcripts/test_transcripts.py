@@ -36,7 +36,7 @@ from spellbook.http.app import make
 from spellbook.http.served import Served
 from spellbook.library import book as books
 from spellbook.mcp.app import build
-from spellbook.mcp.names import DEFAULT, toolsets_of
+from spellbook.mcp.tool_names import DEFAULT, toolsets_of
 from tests.commands import git, git_alone  # noqa: F401
 from tests.helpers import session_writer, until
 from tests.http.running import PROGRAM, Described, form
@@ -384,7 +384,7 @@ def player(tmp_path: Path, home: Path) -> Iterator[Player]:
             patched.setenv(name, value)
         _read_zone()
         # For hooks `context` ends its process a second later, and this one goes on.
-        patched.setattr("spellbook.cli.context.threading", Mock())
+        patched.setattr("spellbook.cli.hook_deadline.Deadline.start", Mock())
         yield Player(tmp_path, Clock(patched))
     _read_zone()
 

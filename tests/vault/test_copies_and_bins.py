@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.text import ENDINGS
+from spellbook.text.markdown_endings import ENDINGS
 from spellbook.vault.names import belongs, is_note, safe_name
 
 COPIES = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spellbook.index import sync
-from spellbook.index.seal import stamps
+from spellbook.index.reindex_seal import stamps
 from spellbook.library.book import Spellbook
 from spellbook.system import platform
 from spellbook.system.errors import UnreadableNote

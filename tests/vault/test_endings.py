@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spellbook.library.book import Spellbook
 from spellbook.notes.where_links_lead import Files, path_id
 from spellbook.system.errors import MemoryNotFound
-from spellbook.text import ENDINGS
+from spellbook.text.markdown_endings import ENDINGS
 from spellbook.text.unicode import is_markdown, without_ending
 from spellbook.vault.names import is_note, note_name
 from tests.commands import spellbook_in

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.editing import guides
+from spellbook.editing import new_vault
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.disk import regular
@@ -108,7 +108,7 @@ def test_links_never_lead_out_of_the_vault_or_in_circles(notes, vault, tmp_path,
         (vault := tmp_path / f"vault of {name}").mkdir()
         (vault / name).symlink_to(away)
         with pytest.raises(PathOutsideVault):
-            guides.make(vault, with_guides=True)
+            new_vault.make(vault, with_guides=True)
         with pytest.raises(PathOutsideVault):
             Vault(vault, tmp_path / "state").place(f"{name}/config.toml", [b"x"])
         assert [*away.iterdir(), *(place for place in vault.rglob("*") if place.is_file())] == []

@@ -22,6 +22,7 @@ from spellbook.library.book import Spellbook
 from spellbook.system import processes
 from spellbook.vault.folder import digest
 from spellbook.watch import hints as hints_of
+from spellbook.watch import schedule
 from spellbook.watch import watcher as watch
 from spellbook.watch.watcher import Watcher
 from tests.editor import atomic, plain, vim
@@ -207,7 +208,7 @@ def test_what_an_event_hints_at() -> None:
         for event in seen:
             with contextlib.closing(hints_of.Hints("/v")) as hints:
                 hints.dispatch(event)
-                assert hints.due(time.monotonic() + hints_of.QUIET) == expected, event
+                assert hints.due(time.monotonic() + schedule.QUIET) == expected, event
     with contextlib.closing(hints_of.Hints("/v")) as hints:
 
         def streaming() -> bool:
@@ -215,7 +216,7 @@ def test_what_an_event_hints_at() -> None:
             hints.dispatch(events.FileModifiedEvent("/v/a.md"))
             return hints.due(now) == (False, ["a.md"])
 
-        assert until(streaming) >= hints_of.MOST_WAIT - 0.1
+        assert until(streaming) >= schedule.MOST_WAIT - 0.1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")

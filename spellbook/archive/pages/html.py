@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urljoin
 
-from spellbook.archive.pages import safe
+from spellbook.archive.pages import safe_markdown
 from spellbook.system.errors import FetchError
 from spellbook.system.lazy import charset_normalizer, regex
 
@@ -74,9 +74,9 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     byline = _byline(tree)
     canonical = tree.xpath("string(//link[translate(@rel, 'CANONIL', 'canonil')='canonical']/@href)").strip()
     article = _article(tree, url)
-    title = safe.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"))
+    title = safe_markdown.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"))
     publishers = (name for node in graph for name in _names(node.get("publisher")))
-    site = safe.line(meta.get("og:site_name") or next(publishers, article.sitename or ""), _MOST_NAME)
+    site = safe_markdown.line(meta.get("og:site_name") or next(publishers, article.sitename or ""), _MOST_NAME)
     authors = [
         *(_names(node.get("author")) for node in graph),
         *([meta[key]] for key in _AUTHORS if key in meta),
@@ -86,10 +86,10 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     dates = [*(str(node.get("datePublished", "")) for node in graph), *(meta.get(key, "") for key in _DATES)]
     return {
         "title": title,
-        "markdown": safe.safe("\n\n".join(_without_title(list(_blocks(article.body, url)), title))),
+        "markdown": safe_markdown.safe("\n\n".join(_without_title(list(_blocks(article.body, url)), title))),
         "author": _author(authors, site),
         "published": next(filter(None, map(day, [*dates, article.date or ""])), ""),
-        "description": safe.line(meta.get("og:description") or meta.get("description", ""), _MOST_DESCRIPTION),
+        "description": safe_markdown.line(meta.get("og:description") or meta.get("description", ""), _MOST_DESCRIPTION),
         "canonical": _join(url, canonical) if canonical else "",
         "site": site,
     }
@@ -231,7 +231,7 @@ def _author(choices: Iterable[Iterable[str | None]], site: str) -> str:
         kept: list[str] = []
         for text in names:
             name = re.sub(r"(?i)^(?:by|글|글쓴이)[\s:]+", "", _MAIL.sub(" ", text or "").strip())
-            name = _PRESS.sub("", safe.line(name, _MOST_NAME)).strip(" ,|/·=[]()")
+            name = _PRESS.sub("", safe_markdown.line(name, _MOST_NAME)).strip(" ,|/·=[]()")
             if name and name != site and not re.match(r"(?i)https?:|www\.|@", name) and name not in kept:
                 kept.append(name)
         if kept:
@@ -246,7 +246,7 @@ def _join(url: str, target: str) -> str:
         return ""
 
 
-# -- Markdown: every sign of a text is escaped, and `safe.safe` writes anew what that means
+# -- Markdown: every sign of a text is escaped, and `safe_markdown.safe` writes anew what that means
 
 _BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell", "rule"})
 _SIGNS = regex(r"[!-/:-@\[-`{-~]")
@@ -283,11 +283,11 @@ def _block(element: Any, url: str) -> Iterator[str]:
     elif element.tag == "list":
         yield _list(element, url)
     elif element.tag == "quote":
-        yield safe.quote_block("\n\n".join(_blocks(element, url)))
+        yield safe_markdown.quote_block("\n\n".join(_blocks(element, url)))
     elif element.tag == "code":
         classes = " ".join(filter(None, (inner.get("class") for inner in element.iter())))
         language = re.search(r"\b(?:language|lang|brush|highlight-source)[-: ]+([\w+#-]+)", classes)
-        yield safe.code(safe.visible("".join(element.itertext())), language[1] if language else "")
+        yield safe_markdown.code(safe_markdown.visible("".join(element.itertext())), language[1] if language else "")
     elif element.tag == "table":
         yield from _table(element, url)
     elif element.tag == "rule":
@@ -303,7 +303,7 @@ def _list(element: Any, url: str) -> str:
         blocks = list(_blocks(item, url))
         is_tight = all(re.match(r"- |1\. ", block) for block in blocks[1:])
         if blocks:
-            items.append(safe.list_item(mark, ("\n" if is_tight else "\n\n").join(blocks)))
+            items.append(safe_markdown.list_item(mark, ("\n" if is_tight else "\n\n").join(blocks)))
     return "\n".join(items)
 
 
@@ -317,7 +317,7 @@ def _table(element: Any, url: str) -> Iterator[str]:
         return
     cells = [[re.sub(r"(?<!\\)\|", r"\\|", _line(cell, url)) for cell in row] for row in rows]
     cells[0] += [""] * (width - len(cells[0]))
-    yield safe.table(cells)
+    yield safe_markdown.table(cells)
 
 
 def _within(element: Any, url: str) -> str:
@@ -335,16 +335,16 @@ def _inline(element: Any, url: str) -> str:
     if element.tag == "lb":
         return "  \n"
     if element.tag == "code":
-        return safe.code_span(" ".join("".join(element.itertext()).split()))
+        return safe_markdown.code_span(" ".join("".join(element.itertext()).split()))
     if element.tag == "graphic":
         alt = _text(element.get("alt") or element.get("title")).strip()
-        return f"![{alt}]({safe.address(_join(url, element.get('src') or ''))})"
+        return f"![{alt}]({safe_markdown.address(_join(url, element.get('src') or ''))})"
     within = _within(element, url)
     if element.tag == "ref":
         target = (element.get("target") or "").strip()
         # What is in a link may not be one.
         text = _text("".join(element.itertext())) if list(element.iter("ref", "graphic"))[1:] else within
-        return safe.link(" ".join(text.split()), "" if target.startswith("#") else _join(url, target))
+        return safe_markdown.link(" ".join(text.split()), "" if target.startswith("#") else _join(url, target))
     is_bold = element.tag == "hi" and element.get("rend") == "#b"
     # Marks beside other signs are none in Korean, where a particle follows at once.
     return f"**{within}**" if is_bold and re.fullmatch(r"\w(?:.*\w)?", within) else within

@@ -8,9 +8,9 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-from spellbook.cli.clients import changes, clients, jsonc
+from spellbook.cli.clients import changes, jsonc, settings_entry
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.known import McpClient
+from spellbook.cli.clients.known_clients import McpClient
 from spellbook.settings.config import is_local
 from spellbook.system.errors import InvalidInput
 
@@ -47,7 +47,7 @@ def add(folder: Path, url: str, default: str, *, force: bool = False) -> list[Fi
 
     def asking(text: str) -> str:
         address = str(url or jsonc.get(text, (ABOUT.key,)) or default)
-        if not is_local(clients.address(ABOUT, address)["url"]) and not address.startswith("https://"):
+        if not is_local(settings_entry.address(ABOUT, address)["url"]) and not address.startswith("https://"):
             raise InvalidInput(f"{address}: the plugin asks only this machine, or an address with https.", "Use https.")
         return jsonc.put(text, (ABOUT.key,), address)
 
@@ -58,8 +58,8 @@ def add(folder: Path, url: str, default: str, *, force: bool = False) -> list[Fi
         )
     planned = [FileChange(folder / name, before[name], (SHIPPED / name).read_bytes()) for name in FILES]
     for file, edit in ((folder / SETTINGS, asking), (_listing(folder), _with)):
-        data, text = clients.read(file, ABOUT)
-        with clients.shaped(file):
+        data, text = settings_entry.read(file, ABOUT)
+        with settings_entry.shaped(file):
             after = edit(text)
         planned.append(FileChange(file, data, data if after == text else after.encode()))
     return [change for change in planned if change.before != change.after]
@@ -80,10 +80,10 @@ def take_out(folder: Path, backups: Path, *, force: bool = False) -> list[FileCh
     """Return the changes that remove the plugin. Raises InvalidInput for a file changed since, unless `force`."""
     planned = []
     file = _listing(folder)
-    before, text = clients.read(file, ABOUT)
+    before, text = settings_entry.read(file, ABOUT)
     if isinstance(names := jsonc.get(text, ()), list) and ID in names:
         place = (names.index(ID),)
-        change = clients.without_ours(
+        change = settings_entry.without_ours(
             file,
             before,
             lambda old: ID in (jsonc.get(old, ()) or ()),

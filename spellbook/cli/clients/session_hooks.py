@@ -19,14 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.cli.clients import clients, jsonc, known
+from spellbook.cli.clients import jsonc, known_clients, settings_entry
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.hooks import shell_line
+from spellbook.cli.clients.git_hooks import shell_line
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
 _KEY = "hooks"
-_JSON = known.CLIENTS["claude-code"]
+_JSON = known_clients.CLIENTS["claude-code"]
 """The client whose rules for reading settings hold for every file of hooks: JSON without comments."""
 
 _SECONDS = 5
@@ -118,27 +118,28 @@ def mark(name: str) -> str:
 
 
 def add(file: Path, name: str, wanted: Groups) -> FileChange:
-    """Return the change that makes the hooks of `name` be `wanted`. Raises InvalidInput as `clients.add` does."""
-    before, text = clients.read(file, _JSON)
-    with clients.shaped(file):
+    """Return the change that makes the hooks of `name` be `wanted`. Raises InvalidInput as `settings_entry.add`."""
+    before, text = settings_entry.read(file, _JSON)
+    with settings_entry.shaped(file):
         return FileChange(file, before, _put(text, name, wanted).encode())
 
 
 def events(file: Path, name: str) -> set[str]:
-    """Return the events that have a hook of `name`. Raises InvalidInput as `clients.add` does."""
-    with clients.shaped(file):
-        return {event for event, _, _ in _ours(clients.read(file, _JSON)[1], name)}
+    """Return the events that have a hook of `name`. Raises InvalidInput as `settings_entry.add` does."""
+    with settings_entry.shaped(file):
+        return {event for event, _, _ in _ours(settings_entry.read(file, _JSON)[1], name)}
 
 
 def take_out(file: Path, name: str) -> FileChange | None:
     """
-    Return the change that removes the hooks of `name`, None if there are none. Raises InvalidInput as `clients.add`
-    does.
+    Return the change that removes the hooks of `name`, None if there are none.
+
+    Raises InvalidInput as `settings_entry.add` does.
 
     Where its owner only added to the file, the rest is as before, to the byte.
     """
-    before, text = clients.read(file, _JSON)
-    with clients.shaped(file):
+    before, text = settings_entry.read(file, _JSON)
+    with settings_entry.shaped(file):
         places = list(_ours(text, name))
         if not places:
             return None
@@ -149,7 +150,7 @@ def take_out(file: Path, name: str) -> FileChange | None:
             is_bare = jsonc.get(after, (_KEY,)) == {} and all(jsonc.get(old, (_KEY,)) is None for old in earlier)
             return jsonc.remove(after, (_KEY,)) if is_bare else after
 
-        return clients.without_ours(
+        return settings_entry.without_ours(
             file, before, lambda old: any(_ours(old, name)), lambda old: _put(old, name, there) == text, cut
         )
 

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -22,7 +21,7 @@ from starlette.routing import Route
 from spellbook import __version__
 from spellbook.editing.erase import LEFT
 from spellbook.http.endpoints import Call, Endpoint, Reply
-from spellbook.http.exchange import API
+from spellbook.http.headers import API
 from spellbook.http.served import Served, served_of
 from spellbook.index.catalog.usage import local
 from spellbook.library import history as kept
@@ -33,16 +32,12 @@ from spellbook.search.presentation import note_fields
 from spellbook.search.question import Answer
 from spellbook.search.related import Around
 from spellbook.system.errors import InvalidInput
-from spellbook.system.threads import limiter
+from spellbook.system.threads import checking
 from spellbook.verbs import table
 
 _MOST_ENTRIES = 20
 _LATEST = 50
 """Latest entries that are searched for one just made: other processes may have added some since."""
-
-_checking: RunVar[CapacityLimiter] = RunVar("spellbook.checking")
-_CHECKING = 2
-"""Threads that strangers can make wait for a disk that hangs."""
 
 
 def note(call: Call, as_of: str) -> Reply:
@@ -191,7 +186,7 @@ def status(call: Call) -> dict[str, Any]:
 async def health(request: Request) -> JSONResponse:
     """Answer 200, or 503 if the notes' folder is away, or elsewhere. It tells nothing of the notes."""
     here = served_of(request)
-    lacks = await to_thread.run_sync(_lacks, here, limiter=limiter(_checking, _CHECKING))
+    lacks = await to_thread.run_sync(_lacks, here, limiter=checking())
     shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
     return JSONResponse({**shown, "reason": lacks} if lacks else shown, 503 if lacks else 200)
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.http.endpoints import Endpoint
-from spellbook.http.exchange import API
+from spellbook.http.headers import API
 from spellbook.http.served import caller_of, in_thread
 from spellbook.text.quoting import json_of
 from spellbook.verbs.declare import MOST_ID

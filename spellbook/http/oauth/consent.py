@@ -10,8 +10,8 @@ from mcp.server.auth.provider import construct_redirect_uri
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from spellbook.http.exchange import HEADERS, POLICY
 from spellbook.http.guard import COOKIE, to_login
+from spellbook.http.headers import HEADERS, POLICY
 from spellbook.http.oauth import clients
 from spellbook.http.oauth.addresses import AUTHORIZE, SCOPES, WRITE, resources, scopes_of
 from spellbook.http.oauth.grants import GRANT_DAYS

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spellbook.http.kept import KeptFile
+from spellbook.http.private_file import KeptFile
 from spellbook.http.tokens import RIGHTS, SCOPES, VARIABLE, Caller, May, Sees, Token, Tokens, digest
 from spellbook.system.errors import InvalidInput
 

@@ -20,7 +20,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message
 
-from spellbook.http.counts import Bounded
 from spellbook.http.oauth.addresses import (
     AUTHORIZE,
     REGISTER,
@@ -36,6 +35,7 @@ from spellbook.http.oauth.addresses import (
 from spellbook.http.oauth.consent import consent
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.oauth.provider import Provider
+from spellbook.http.request_counts import Bounded
 from spellbook.http.tokens import digest
 from spellbook.text.json_values import parsed
 

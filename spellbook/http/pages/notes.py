@@ -16,7 +16,7 @@ from starlette.responses import Response
 from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
-from spellbook.http.pages import differences, obsidian, rendering, view
+from spellbook.http.pages import differences, excerpts, note_html, view
 from spellbook.http.pages.view import View
 from spellbook.library import history as kept
 from spellbook.notes import frontmatter, markdown
@@ -104,15 +104,15 @@ def note(shown: View) -> Response:
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
-    reach = obsidian.targets(reply["links"], view.note_address)
+    reach = note_html.targets(reply["links"], view.note_address)
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
     images = view.note_address(reply["note"], page="image")
-    show = obsidian.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
+    show = note_html.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
     stored = shown.book.resolve(shown.id)
     title = stored.title
     form = "tick-{}" if shown.may("write") else ""
-    ids = {obsidian.name(each["target"]): each["id"] for each in reply["links"] if each["id"]}
-    drawn = obsidian.Page(reach, show, partial(_embedded, shown, ids), shown.say)
+    ids = {note_html.name(each["target"]): each["id"] for each in reply["links"] if each["id"]}
+    drawn = note_html.Page(reach, show, partial(_embedded, shown, ids), shown.say)
     sections = pages[part - 1]
     rendered = drawn.rendered([(each.text, form.format(each.anchor)) for each in sections], title)
     return shown.page(
@@ -123,7 +123,7 @@ def note(shown: View) -> Response:
         writes=bool(form),
         outside=presentation.outside(stored),
         period=presentation.period(stored),
-        is_repeated=rendering.after_title(title, stored.text) is not None,
+        is_repeated=excerpts.after_title(title, stored.text) is not None,
         sections=[*zip(sections, rendered, strict=True)],
         part_number=part,
         parts=len(pages),
@@ -143,7 +143,7 @@ def note(shown: View) -> Response:
 
 def _embedded(shown: View, ids: Mapping[str, str], target: str) -> tuple[str, str] | None:
     """Return title and text of the note, section or block that an embed names, by `ids` of notes its reader may see."""
-    id = ids.get(obsidian.name(target), "")
+    id = ids.get(note_html.name(target), "")
     wanted = target.partition("#")[2].rpartition("#")[2].strip().casefold()
     with contextlib.suppress(SpellbookError):  # it is gone
         reply = shown.ask(notes.note, id)

@@ -29,7 +29,7 @@ from spellbook.http.api.notes import entry_of
 from spellbook.http.endpoints import Answering, Call, Fields, Reply, check_id, checked
 from spellbook.http.guard import COOKIE, OURS
 from spellbook.http.jobs import Job
-from spellbook.http.pages import differences, rendering
+from spellbook.http.pages import differences, excerpts
 from spellbook.http.tokens import May, Tokens
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import ON_PURPOSE
@@ -91,7 +91,7 @@ def environment() -> Environment:
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     made.filters |= {"trust": presentation.trust, "kept": presentation.is_kept}
-    made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
+    made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": excerpts.gist}
     made.filters["differences"] = differences.of_patch
     made.filters["day"] = lambda time: str(time or "")[:10]
     return made

@@ -20,7 +20,7 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import CountedNote, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
-from spellbook.index.catalog.second import Second
+from spellbook.index.catalog.second_encoder import Second
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.upkeep import Upkeep
 from spellbook.index.catalog.usage import Sessions, Usage

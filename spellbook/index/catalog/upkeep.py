@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 
-from spellbook.index.catalog.second import Second
+from spellbook.index.catalog.second_encoder import Second
 from spellbook.index.catalog.tables import begin_anew
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.system.errors import StorageError

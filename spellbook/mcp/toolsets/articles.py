@@ -14,13 +14,13 @@ from typing import Any
 from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
-from spellbook.archive.pages.source import ADDRESS
+from spellbook.archive.pages.article_page import ADDRESS
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.library.reader import Reader
 from spellbook.mcp.tool import CHANGE, READ, as_json, is_local, render, reporter, tool
 from spellbook.memories.articles import ALL
-from spellbook.notes import articles as form
+from spellbook.notes import article_text as form
 from spellbook.notes.labels import texts
 from spellbook.notes.splitter import sentences
 from spellbook.search import newest, presentation

@@ -16,10 +16,10 @@ from spellbook.index.catalog.usage import Session, local
 from spellbook.library.limited import Seen
 from spellbook.mcp.arguments import phrase
 from spellbook.mcp.asking import DECLINED, Erasing, agreed, can_ask
-from spellbook.mcp.names import way_on
 from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, is_local, render, reporter, table_of_contents, tool
+from spellbook.mcp.tool_names import way_on
 from spellbook.mcp.toolsets import wiki
-from spellbook.memories import briefing
+from spellbook.memories import session_briefing
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
@@ -140,7 +140,7 @@ def get_index(book: Seen, scope: str, max_tokens: int, format: str) -> str:
     listed = book.contents(scope)
     if format == "json":
         return as_json(**table_of_contents.as_json(listed, max_tokens, book.about))
-    first = [] if scope else briefing.opening(book.index, int(max_tokens * _OPENING))
+    first = [] if scope else session_briefing.opening(book.index, int(max_tokens * _OPENING))
     room = max_tokens - render.tokens_of(first)
     return "\n".join([*first, table_of_contents.as_text(listed, book.state(), room, book.about)])
 

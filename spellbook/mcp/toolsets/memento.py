@@ -27,8 +27,9 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.asking import DECLINED, Forgetting, agreed
 from spellbook.mcp.tool import CHANGE, READ, as_json, render, tool
 from spellbook.memories.memories import is_pinned, type_of
-from spellbook.notes.articles import cut
-from spellbook.search import newest, presentation
+from spellbook.notes.article_text import cut
+from spellbook.search import newest, presentation, weights
+from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
@@ -186,21 +187,12 @@ def forget_searches(book: Reader, queries: Collection[str]) -> int:
 
 
 _MOST_LISTED = 50
-_ALIKE = 0.95
-"""Score from which on two notes are duplicates, as `scribe` has it."""
 
 _MOST_READ = 50_000
 """Tokens of related texts that `memory_injection` chooses from."""
 
 _LEAST_BEGINNING = 12
 """Tokens of the least that it shows of one."""
-
-_FAVOURED = {
-    "task": {"category": ["decision", "project"], "type": ["procedural"]},
-    "conversation": {"category": ["preference"], "type": ["episodic"]},
-}
-_FAVOUR = 0.05
-"""Score that a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
 def _items(book: Reader, hits: Sequence[Hit], *, explain: bool = False) -> list[dict[str, Any]]:
@@ -261,7 +253,7 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
         for relation, key in (("derived_from", "source_of"), ("contradicts", "contradicts")):
             if relation in back.relations:
                 named[key].append(book.resolve(back.path).note)
-    named["duplicates"] = [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=_ALIKE)]
+    named["duplicates"] = [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=DUPLICATE)]
     body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
@@ -291,11 +283,11 @@ def injection(
     """Return the text of the prompt, within `budget` tokens; and how many memories it holds, its tokens, the ms."""
     language = "ko" if languages.written_in(query).endswith("ko") else "en"
     answer = book.memories.recall(query, limit=20, max_tokens=_MOST_READ, also=also)
-    favoured = _FAVOURED.get(context_type, {})
+    favoured = weights.FAVOURED.get(context_type, {})
 
     def worth(hit: Hit) -> float:
         kinds = {"category": hit.category, "type": hit.chunk.meta.get("type")}
-        return hit.score + (_FAVOUR if any(kinds[key] in values for key, values in favoured.items()) else 0.0)
+        return hit.score + (weights.FAVOUR if any(kinds[key] in values for key, values in favoured.items()) else 0.0)
 
     lines: list[str] = []
     tokens = count(_HEAD[language].format(99))

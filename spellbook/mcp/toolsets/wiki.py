@@ -1,4 +1,8 @@
-"""The wiki toolset: a folder of documents beside the vault, searched and never written to. See `memories.wikis`."""
+"""
+The wiki toolset: a folder of documents beside the vault, searched and never written to.
+
+See `memories.project_documentation`.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.archive.formats.conversations import convert, lowered
-from spellbook.archive.sources import opened
+from spellbook.archive.import_sources import opened
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import blocks, parse
 

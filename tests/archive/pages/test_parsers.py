@@ -11,9 +11,9 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from spellbook.archive.pages.child import extract_pdf
 from spellbook.archive.pages.html import day, decoded, extract
-from spellbook.archive.pages.safe import line, safe
+from spellbook.archive.pages.pdf import extract as extract_pdf
+from spellbook.archive.pages.safe_markdown import line, safe
 from spellbook.notes import links
 from spellbook.notes.note import parse
 from spellbook.system.errors import FetchError, InvalidInput

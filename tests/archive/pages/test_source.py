@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from spellbook.archive.pages import child
-from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF, canonical, checked, fetch, normalized, public
-from spellbook.archive.pages.source import ArticlePage, read
+from spellbook.archive.pages import parser_process
+from spellbook.archive.pages.article_page import ArticlePage, read
+from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF, checked, fetch, public
+from spellbook.archive.pages.page_address import canonical, normalized
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.documents import HEAD, PAGES, PARAGRAPH, page, pdf
 from tests.archive.pages.site import Site
@@ -66,7 +67,7 @@ def test_whoever_asked_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        child.parse("text", b"a\n" * 4_000_000, "The text", alive=gone)
+        parser_process.parse("text", b"a\n" * 4_000_000, "The text", alive=gone)
     assert [each.returncode for each in started] == [-signal.SIGKILL if os.name == "posix" else 1]
 
 
@@ -137,9 +138,9 @@ def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path, monkeypatch
     bomb = pdf([["x"]], stream=b"BT /F 10 Tf 50 800 Td " + b"<0001> Tj " * 2_000_000 + b"ET")
     assert len(bomb) < 60_000
     with pytest.raises(InvalidInput, match="needs more than"):
-        child.parse("pdf", bomb, "bomb.pdf", memory=300_000_000, seconds=20)
+        parser_process.parse("pdf", bomb, "bomb.pdf", memory=300_000_000, seconds=20)
     with pytest.raises(InvalidInput, match=r"The text cannot be read.*1 s"):
-        child.parse("text", b"[" * 300_000, "The text", seconds=1)
+        parser_process.parse("text", b"[" * 300_000, "The text", seconds=1)
     (tmp_path / "{x}.pdf").write_bytes(pdf([[]]))
     with pytest.raises(InvalidInput, match=r"\{x\}\.pdf has no text, only pictures"):
         read(str(tmp_path / "{x}.pdf"))
@@ -148,8 +149,8 @@ def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path, monkeypatch
     given = []
     begin = subprocess.Popen
     start = lambda *args, env, **more: given.append(env) or begin(*args, env=env, **more)  # noqa: E731
-    monkeypatch.setattr(child.subprocess, "Popen", start)
-    child.parse("text", b"x", "x")
+    monkeypatch.setattr(parser_process.subprocess, "Popen", start)
+    parser_process.parse("text", b"x", "x")
     assert "PATH" in given[0]
     assert not {"OPENAI_API_KEY", "SPELLBOOK_API_KEY"} & given[0].keys()
 

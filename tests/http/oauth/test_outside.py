@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from spellbook.http.oauth.outside import checks
+from spellbook.http.oauth.public_check import checks
 from spellbook.system.errors import InvalidInput
 
 from .remote import HOST, ISSUER

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from spellbook.http.pages import contents, rendering
+from spellbook.http.pages import contents_and_search, excerpts
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
@@ -45,7 +45,7 @@ def rows(page: str) -> dict[str, int]:
 )
 def test_a_line_of_a_note(title, text, line):
     """It says what the title does not, without marks, and is short."""
-    assert rendering.gist(SimpleNamespace(title=title, text=text)) == line
+    assert excerpts.gist(SimpleNamespace(title=title, text=text)) == line
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_line_of_a_note(title, text, line):
 )
 def test_a_title_that_is_the_first_sentence_is_known(title, text, rest):
     """A title repeats a text if it is its first sentence, whole or cut by "…"; a word that both begin with is none."""
-    assert rendering.after_title(title, text) == rest
+    assert excerpts.after_title(title, text) == rest
 
 
 def test_a_title_that_repeats_the_text_is_shown_once(browser, write_note, book):
@@ -185,8 +185,8 @@ def test_another_language_is_told_only_of_another_script(book, write_note, brows
     korean = replace(hit, chunk=hit.chunk._replace(packed="항구는 북쪽에서 오는 배에 열려 있다."))
     for shown, is_told in (
         (hit, True),
-        (contents.explained(hit, asked), False),
-        (contents.explained(korean, asked), True),
+        (contents_and_search.explained(hit, asked), False),
+        (contents_and_search.explained(korean, asked), True),
     ):
         assert any(FOREIGN in reason for reason in presentation.reasons(shown)) is is_told
     (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.http.pages import obsidian
+from spellbook.http.pages import note_html
 from tests.helpers import note_writer
 
 from ..running import lacks, shows
 
 
-def drawn(text: str, embed: obsidian.Embed = lambda _: None) -> str:
+def drawn(text: str, embed: note_html.Embed = lambda _: None) -> str:
     """Return a text as a page has it."""
     reach = {"known": "/note/known"}.get
-    page = obsidian.Page(
+    page = note_html.Page(
         lambda target: reach(target.partition("#")[0]),
         lambda _: ("", "no picture"),
         embed,

@@ -18,9 +18,9 @@ from urllib.parse import unquote
 from jinja2 import nodes
 
 from spellbook.http import pages
-from spellbook.http.pages import contents, notes, obsidian, view
+from spellbook.http.pages import contents_and_search, note_html, notes, view
 from spellbook.http.tokens import RIGHTS, SCOPES
-from spellbook.notes import decisions as forms
+from spellbook.notes import decision_text as forms
 from spellbook.search import toc
 from spellbook.settings import translate
 from spellbook.system.errors import InvalidInput
@@ -255,16 +255,23 @@ def _said() -> Iterator[str]:
             if isinstance(call.node, nodes.Name) and call.node.name in {"_", "count"}:
                 for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
-    yield from (*contents.MODES.values(), *contents.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
+    yield from (
+        *contents_and_search.MODES.values(),
+        *contents_and_search.DAYS.values(),
+        *forms.RESULTS,
+        "pending",
+        *RIGHTS,
+        *SCOPES,
+    )
     yield from (*notes.NAMES, view.DATE, "yes", "no", *toc.OURS.values(), *chain(*view.VALUES.values()))
-    for source in map(inspect.getsource, (obsidian.pictures, view.ago)):
+    for source in map(inspect.getsource, (note_html.pictures, view.ago)):
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
     yield from OF_LOG
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong, or its link was opened before."
-    for module in (*pages.MODULES, obsidian):
+    for module in (*pages.MODULES, note_html):
         for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute | ast.Name):
                 name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id

@@ -75,7 +75,7 @@ def safe(text: str) -> str:
     Return Markdown that runs and loads nothing, ended by a line feed ("" for nothing); safe text stays as it is.
 
     Frontmatter is left out, and text in more than 100 lists and quotes. Hostile text can take long and much memory: run
-    it within limits (`child`).
+    it within limits (`parser_process`).
     """
     text = visible(text)
     if header_in(text):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.filters import fold
-from spellbook.index.privacy import project_names
+from spellbook.index.project_name import project_names
 from spellbook.settings import paths
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex

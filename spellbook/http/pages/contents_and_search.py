@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from spellbook.http.api import notes
-from spellbook.http.pages import rendering, view
+from spellbook.http.pages import excerpts, view
 from spellbook.http.pages.view import View
 from spellbook.index.filters import Filter, fold
 from spellbook.search import packing, presentation, toc
@@ -187,7 +187,7 @@ def _found(shown: View, wanted: Mapping[str, str], offset: int, is_brief: bool) 
     options |= {"filter": filter} if filter else {}
     answer = notes.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
     found = answer.hits or answer.closest
-    words = rendering.found_words(question, [text for hit in found for row in hit.why["words"] for text in row])
+    words = excerpts.found_words(question, [text for hit in found for row in hit.why["words"] for text in row])
     weigh = packing.by_words({word: 1.0 for word in terms.terms(question) if word not in STOP_WORDS})
     more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
     is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
@@ -196,8 +196,8 @@ def _found(shown: View, wanted: Mapping[str, str], offset: int, is_brief: bool) 
         "listed": [explained(hit, question) for hit in found[offset:]],
         "more": more if is_more and not is_brief else "",
         "most_sections": _MOST_SECTIONS,
-        "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading, hit.title),
-        "marked": lambda text: rendering.marked(text, words),
+        "excerpt": lambda hit: excerpts.excerpt(hit.text, words, weigh, hit.heading, hit.title),
+        "marked": lambda text: excerpts.marked(text, words),
         "present": presentation,
         "missing": shown.ask(notes.why, id=wanted["missing"], **options) if wanted["missing"] else None,
     }

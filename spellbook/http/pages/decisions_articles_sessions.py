@@ -17,8 +17,8 @@ from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
 from spellbook.http.pages.notes import section
 from spellbook.http.pages.view import View
-from spellbook.notes import articles as saved
-from spellbook.notes import decisions as form
+from spellbook.notes import article_text as saved
+from spellbook.notes import decision_text as form
 from spellbook.notes import dialogue as captured
 from spellbook.notes import labels
 from spellbook.notes.labels import CHECKPOINT, DECISION, INBOX, texts

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -48,7 +47,6 @@ _STATES = "wikis"
 _MOST_FAILED = 20
 """Documents that could not be read and are named."""
 _NAME_ONE = "Name the folder with `spellbook mcp --wiki DIR` or SPELLBOOK_WIKI."
-_opening = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -222,7 +220,7 @@ class Wikis:
     def _beside(self, root: Path) -> WholeBook:
         """Return the book of the folder of documents at `root`, with the models that the vault has now."""
         index = self.book.index
-        with _opening:
+        with self.book.opening:
             for book in self.beside:
                 if book.config.vault == root:
                     if book.index.embedder is not index.embedder:

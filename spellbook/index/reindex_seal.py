@@ -14,7 +14,7 @@ from contextlib import suppress
 from spellbook.settings import environment, paths
 from spellbook.settings.translate import translated
 from spellbook.system import platform
-from spellbook.text import ENDINGS
+from spellbook.text.markdown_endings import ENDINGS
 
 FILE = "seal"
 """The file in the folder of the index with the lines to print, as a sentence and as JSON, and the stamps."""

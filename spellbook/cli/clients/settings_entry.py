@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from spellbook.cli import output
 from spellbook.cli.clients import changes, jsonc, toml
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.known import McpClient
+from spellbook.cli.clients.known_clients import McpClient
 from spellbook.settings import environment, paths
 from spellbook.settings.defaults import ADDRESS, PORT
 from spellbook.system.errors import InvalidInput

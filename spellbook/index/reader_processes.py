@@ -16,9 +16,7 @@ from concurrent.futures import TimeoutError as Late
 from queue import SimpleQueue
 from typing import IO
 
-from spellbook.index.catalog.rows import (
-    FileEntry,
-)
+from spellbook.index.catalog.rows import FileEntry
 from spellbook.index.extract import Piece, Rules, entries
 from spellbook.system import children
 from spellbook.vault.folder import Folder

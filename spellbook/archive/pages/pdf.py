@@ -1,41 +1,24 @@
-"""
-Parse what strangers made in a process of its own, with limits of time and memory.
-
-A hostile page or PDF can take minutes and gigabytes, or crash the parser. Then the child ends and the caller gets an
-error. The child gets the bytes on stdin, answers JSON on stdout, and has no API keys in its environment.
-"""
+"""The text of a PDF as Markdown, with its title, author and date; running heads are left out."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import subprocess
-import sys
-import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from spellbook.archive.pages import html, safe
+from spellbook.archive.pages import safe_markdown
 from spellbook.archive.pages.html import day
-from spellbook.settings.environment import variables
-from spellbook.system import children
-from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
+from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex
-
-_MOST_MARKDOWN = 9_900_000
-"""Bytes of UTF-8 that are saved of a page: what a note may hold, without its frontmatter."""
-
-# -- PDF
 
 _LEAST_LETTERS = 20
 _MOST_LETTERS = 10_000_000
 _MOST_SECTIONS = 5_000
-_EDGE = 2
+
+_RUNNING_LINES = 2
 """Lines at the top and at the bottom of a page that may be running heads."""
 
 _PASSWORD = 4
@@ -45,10 +28,11 @@ _HYPHEN = regex("[\x02\u00ad\ufffe][\r\n]*")
 """Pdfium's form of a hyphen at a line's end."""
 
 _TERMINAL = regex(r"[.!?。！？…:;][\"'”’)\]]*$")
+
 _DATE = regex(r"D:(\d{4})(\d\d)(\d\d)")
 
 
-def extract_pdf(body: bytes, what: str = "The PDF") -> dict[str, str]:
+def extract(body: bytes, what: str = "The PDF") -> dict[str, str]:
     """
     Return `title`, `markdown`, `author` and `published` (YYYY-MM-DD) of a PDF; "" for what it does not say.
 
@@ -75,9 +59,9 @@ def extract_pdf(body: bytes, what: str = "The PDF") -> dict[str, str]:
         raise InvalidInput(f"The text of {what} cannot be read: its fonts hide the letters.", "Run OCR first.")
     date = _DATE.match(about.get("CreationDate") or about.get("ModDate") or "")
     return {
-        "title": safe.line(about.get("Title") or ""),
-        "markdown": safe.safe("\n\n".join(_sections(pages, outline))),
-        "author": safe.line(about.get("Author") or ""),
+        "title": safe_markdown.line(about.get("Title") or ""),
+        "markdown": safe_markdown.safe("\n\n".join(_sections(pages, outline))),
+        "author": safe_markdown.line(about.get("Author") or ""),
         "published": day("-".join(date.groups())) if date else "",
     }
 
@@ -94,7 +78,7 @@ def _pages(document: Any, what: str) -> Iterator[list[str]]:
         left -= len(text)
         if left < 0:
             raise InvalidInput(f"{what} has more than {_MOST_LETTERS:,} letters.", "Save it in parts.")
-        yield [line.strip() for line in safe.visible(_HYPHEN.sub("", text)).split("\n")]
+        yield [line.strip() for line in safe_markdown.visible(_HYPHEN.sub("", text)).split("\n")]
 
 
 def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
@@ -103,7 +87,7 @@ def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
     for entry in document.get_toc(max_depth=6):
         target = entry.get_dest()
         page = target.get_index() if target else None
-        title = safe.line(entry.get_title())
+        title = safe_markdown.line(entry.get_title())
         if page is not None and 0 <= page < pages and title:
             outline.append((page, entry.level, title))
         if len(outline) == _MOST_SECTIONS:
@@ -116,7 +100,10 @@ def _without_running_heads(pages: list[list[str]]) -> list[list[str]]:
 
     def edges(page: Sequence[str]) -> dict[int, str]:
         written = [at for at, line in enumerate(page) if line]
-        return {at: re.sub(r"\d+", "#", "".join(page[at].split())) for at in written[:_EDGE] + written[-_EDGE:]}
+        return {
+            at: re.sub(r"\d+", "#", "".join(page[at].split()))
+            for at in written[:_RUNNING_LINES] + written[-_RUNNING_LINES:]
+        }
 
     heads = [edges(page) for page in pages]
     counts = Counter(line for lines in heads for line in {*lines.values()})
@@ -138,7 +125,7 @@ def _sections(pages: Sequence[Sequence[str]], outline: Sequence[tuple[int, int, 
         for level, title in here:
             at, end = _find(page, title, start)
             yield from _paragraphs(page[start:at])
-            yield f"{'#' * min(6, level + 2)} {safe.escaped(title)}"
+            yield f"{'#' * min(6, level + 2)} {safe_markdown.escaped(title)}"
             start = end
         yield from _paragraphs(page[start:])
 
@@ -169,103 +156,5 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
         text = text[:-1] + line if is_cut else f"{text} {line}".strip()
         is_last = len(line) < (0.8 if _TERMINAL.search(line) else 0.5) * width
         if text and is_last:
-            yield safe.escaped(text)
+            yield safe_markdown.escaped(text)
             text = ""
-
-
-# -- the process
-
-SECONDS = {"html": 30.0, "pdf": 60.0, "text": 30.0}
-"""How long a parser may take, by hand."""
-
-_MOST_MEMORY = 1_500_000_000
-"""Bytes of address space, where the system limits it; a page of 10 MB and a PDF of 50 MB take less than half."""
-
-_ALIVE_SECONDS = 0.2
-"""How often `alive` is called."""
-
-_PARSERS: Mapping[str, Callable[..., Mapping[str, str]]] = {
-    "html": html.extract,
-    "pdf": extract_pdf,
-    "text": lambda body: {"markdown": safe.safe(body.decode())},
-}
-_RAISED: dict[str, type[SpellbookError]] = {"InvalidInput": InvalidInput, "FetchError": FetchError}
-
-
-def parse(
-    kind: str,
-    body: bytes,
-    what: str,
-    *,
-    seconds: float | None = None,
-    memory: int = _MOST_MEMORY,
-    alive: Callable[[], object] | None = None,
-    **about: str,
-) -> dict[str, str]:
-    """
-    Return what `html.extract`, `extract_pdf` or `safe.safe` makes of `body`, by `kind`; `about` goes to the parser.
-
-    `what` names it in messages. `alive` is called now and then; if it raises, the child is killed. Raises InvalidInput
-    or FetchError as the parser does, and InvalidInput if it needs too much.
-    """
-    seconds = seconds or SECONDS[kind]
-    about |= {"what": what} if kind == "pdf" else {}
-    head = {"kind": kind, "about": about, "memory": memory, "seconds": int(seconds) + 1}
-    hidden = {*variables("secret")}
-    try:
-        child = children.child(__name__, {name: value for name, value in os.environ.items() if name not in hidden})
-    except OSError as error:
-        raise StorageError(f"No process could be started to read {what} ({error}).", "Is there memory left?") from error
-    with child:
-        try:
-            output = _ask(child, json.dumps(head).encode() + b"\n" + body, time.monotonic() + seconds, alive)
-        except subprocess.TimeoutExpired:
-            output = b""  # as of a child that crashed
-        finally:
-            child.kill()
-    try:
-        answer: dict[str, Any] = json.loads(output)
-    except ValueError:
-        raise InvalidInput(
-            f"{what} cannot be read: it is damaged, or needs more than {seconds:.0f} s or {memory // 1_000_000:,} MB.",
-            "Give its text instead.",
-        ) from None
-    if raised := answer.get("raised"):
-        raise _RAISED[raised](answer["message"], answer["hint"])
-    if len(answer["markdown"].encode()) > _MOST_MARKDOWN:
-        raise InvalidInput(f"{what} has more than {_MOST_MARKDOWN / 1e6:.1f} MB of text.", "Save it in parts.")
-    return answer
-
-
-def _ask(
-    child: subprocess.Popen[bytes], question: bytes | None, until: float, alive: Callable[[], object] | None
-) -> bytes:
-    """Return what a child prints. Raises TimeoutExpired, and what `alive` raises."""
-    while True:
-        try:
-            return child.communicate(question, timeout=max(0.0, min(_ALIVE_SECONDS, until - time.monotonic())))[0]
-        except subprocess.TimeoutExpired:
-            if time.monotonic() >= until:
-                raise
-            question = None  # `communicate` goes on where it was
-            if alive:
-                alive()
-
-
-def serve() -> None:
-    """Answer `parse` on stdin and stdout, once."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not print into the answer
-    head = json.loads(sys.stdin.buffer.readline())
-    if sys.platform != "win32":  # bounded where the system can; the parent's clock bounds it everywhere
-        import resource
-
-        for limit, most in (("AS", head["memory"]), ("CPU", head["seconds"]), ("CORE", 0), ("FSIZE", 0)):
-            with contextlib.suppress(OSError, ValueError):  # macOS knows no bound of the address space
-                resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (most, most))
-    try:
-        answer = _PARSERS[head["kind"]](sys.stdin.buffer.read(), **head["about"])
-    except (InvalidInput, FetchError) as error:
-        answer = {"raised": type(error).__name__, "message": error.message, "hint": error.hint}
-    answers.write(json.dumps(answer).encode())
-    answers.flush()

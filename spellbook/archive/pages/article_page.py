@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spellbook.archive.pages import child, fetch, safe
+from spellbook.archive.pages import fetch, page_address, parser_process, safe_markdown
 from spellbook.archive.pages.fetch import MOST_HTML, MOST_PDF
 from spellbook.system.disk import regular
 from spellbook.system.errors import InvalidInput, PermissionDenied
@@ -54,11 +54,11 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
     is_url = bool(ADDRESS.match(source.strip()))
     url = fetch.checked(source.strip()) if is_url else ""
     if text:
-        parsed = child.parse("text", text.encode(), "The text", alive=alive)
+        parsed = parser_process.parse("text", text.encode(), "The text", alive=alive)
         if not parsed["markdown"]:
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         heading = _HEADING.match(parsed["markdown"])
-        title = safe.line(heading[1].replace("\\", "")) if heading else ""
+        title = safe_markdown.line(heading[1].replace("\\", "")) if heading else ""
         return ArticlePage(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
     got = fetch.fetch(url) if is_url else _file(source)
     what = got.url or one_line(source)
@@ -66,10 +66,10 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
     if is_pdf:
         if not got.body.startswith(b"%PDF-"):
             raise InvalidInput(f"{got.url} says that it is a PDF, and is none.", "Give its text instead.")
-        parsed = child.parse("pdf", got.body, what, alive=alive)
+        parsed = parser_process.parse("pdf", got.body, what, alive=alive)
     else:
-        parsed = child.parse("html", got.body, what, alive=alive, url=got.url, charset=got.charset)
-    canonical = fetch.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
+        parsed = parser_process.parse("html", got.body, what, alive=alive, url=got.url, charset=got.charset)
+    canonical = page_address.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
     of_file = "pdf" if is_pdf else "html"
     return ArticlePage(**parsed, url=got.url, canonical=canonical, source_type="url" if is_url else of_file)
 

@@ -18,7 +18,8 @@ from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant
 from spellbook.index.opened import Index
-from spellbook.notes import decisions as form
+from spellbook.index.project_name import project_names
+from spellbook.notes import decision_text as form
 from spellbook.notes import dialogue
 from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.search import newest
@@ -258,7 +259,7 @@ def checkpoint(index: Index) -> NewestCheckpoint | None:
 
 def last_session(index: Index, running: object) -> LastSession | None:
     """Return this project's last session but the one `running`, by its files: it may not be indexed yet."""
-    names = [index.scope] if index.scope else privacy.project_names(index.config.projects)
+    names = [index.scope] if index.scope else project_names(index.config.projects)
     projects, ended = set(map(fold, names)), list[tuple[float, str, str, str]]()
     files = sorted(index.vault.files("sessions"), reverse=True)
     for path in islice(filter(index.vault.is_note, files), _MOST_READ):

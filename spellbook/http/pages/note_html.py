@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from markupsafe import Markup, escape
 
-from spellbook.http.pages.rendering import plain_text
+from spellbook.http.pages.excerpts import plain_text
 from spellbook.notes.links import OTHER_PICTURES, PICTURES, suffix
 from spellbook.notes.markdown import TAG
 from spellbook.system.lazy import markdown_it, regex
