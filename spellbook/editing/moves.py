@@ -164,8 +164,13 @@ def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
             return (undone[1], undone[0]) if undone else None
     except MemoryNotFound:
         return None
-    old, arrow, new = entry.what.partition(_TO)
-    return (old, new) if entry.verb == VERB and arrow and _TO not in new else None
+    if entry.verb != VERB:
+        return None
+    first = [trace.path for trace in entry.traces[:2]]
+    if entry.what and len(first) == 2 and _TO.join(first).startswith(entry.what):  # a long name is cut there
+        return first[0], first[1]
+    old, arrow, new = entry.what.partition(_TO)  # 0.2.0 recorded the notes of a folder, and not the folder itself
+    return (old, new) if arrow and _TO not in new else None
 
 
 # -- planning

@@ -260,6 +260,35 @@ def test_there_and_back(notes: Mapping[str, str], absent: Sequence[str], data: s
             assert held(vault) == expected
 
 
+DEEP = "/".join(["d" * 200] * 6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("x", "y"), ("x → y", "z"), ("x", "y → z"), ("x → y/a.md", "y → z.md"), (f"{DEEP}/x", "y"), ("x", f"{DEEP}/y/z")],
+    ids=["plain", "from an arrow", "to an arrow", "a note", "from a long path", "to a long path"],
+)
+def test_a_move_is_undone_whatever_its_paths_are(
+    book: Spellbook, vault: Path, write_note: Write, old: str, new: str
+) -> None:
+    """A folder or a note goes back and forth with its links, its attachments and edits since, however it is called."""
+    folder = old.removesuffix("/a.md")
+    write_note(f"{folder}/a.md", "[[b]] [b](b.md)\n")
+    write_note(f"{folder}/b.md", f"[[{folder}/a]]\n")
+    write_note(f"{folder}/p.png", "png")
+    log = write_note("log.md", f"[[{folder}/a]]\n\nnext\n")
+    before = held(vault)
+    book.move(old, new)
+    moved = held(vault)
+    book.undo()
+    assert held(vault) == before
+    log.write_bytes(before["log.md"] + b"since\n")
+    book.undo(2)
+    assert held(vault) == moved | {"log.md": moved["log.md"] + b"since\n"}
+    book.undo(3)
+    assert held(vault) == before | {"log.md": before["log.md"] + b"since\n"}
+
+
 # -- many notes
 
 
