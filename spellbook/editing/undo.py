@@ -76,8 +76,9 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     difference, changes = _show(index, plan)
     if not dry_run:
         vault = index.vault
-        back = moves.relocated(vault, plan.new, plan.old) if plan.is_moved else contextlib.nullcontext()
-        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True), back:
+        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True):
+            if plan.is_moved:
+                vault.move(plan.new, plan.old)
             revert(vault.trash, plan.steps)
         _update_index(index, list(plan.paths))
     newer = None if latest == picked else latest

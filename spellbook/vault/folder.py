@@ -148,11 +148,6 @@ class Folder:
             self._pictures = now, Files(path for path in paths if is_whole(path) and not (ignored and ignored(path)))
         return self._pictures[1]
 
-    def symlinks(self) -> list[str]:
-        """Return the paths of the symbolic links outside dot-folders."""
-        paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
-        return [path for path in paths if platform.is_link(self.root / path)]
-
     def is_note(self, path: str) -> bool:
         """Say whether a file at `path` would be read as a note, by its name and the patterns alone."""
         is_note = names.is_note(path) and not listing.is_beside(self.root, path)

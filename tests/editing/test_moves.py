@@ -93,14 +93,14 @@ def test_what_is_saved_meanwhile_is_kept(
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
     write_note("c.md", "[[a]]\n")
-    relocate = Vault.relocate
+    own = Vault.move
 
     def meanwhile(self: Vault, path: str, to: str) -> None:
-        relocate(self, path, to)
+        own(self, path, to)
         write_note("b.md", "[[a]]\n\nSaved just now, on [[a|A]].\n")
         (vault / "c.md").unlink()
 
-    monkeypatch.setattr(Vault, "relocate", meanwhile)
+    monkeypatch.setattr(Vault, "move", meanwhile)
     done = book.move("a", "z")
     assert (vault / "b.md").read_text() == "[[z]]\n\nSaved just now, on [[z|A]].\n"
     assert [each.path for each in done.left] == ["c.md"]
