@@ -20,7 +20,7 @@ from spellbook.library.book import Spellbook
 from spellbook.notes.frontmatter import dump
 from spellbook.notes.relations import RELATIONS
 from spellbook.system import disk
-from spellbook.system.errors import StorageError
+from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.vault.vault import Vault
 from tests.helpers import Counting, Write, held, leads, note_writer, opened
 
@@ -89,7 +89,7 @@ def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> 
 def test_what_is_saved_meanwhile_is_kept(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note saved by an editor while links are updated keeps that text and gets the updated links."""
+    """A note saved by an editor while links are updated, or repaired, keeps that text and gets the updated links."""
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
     write_note("c.md", "[[a]]\n")
@@ -104,6 +104,18 @@ def test_what_is_saved_meanwhile_is_kept(
     done = book.move("a", "z")
     assert (vault / "b.md").read_text() == "[[z]]\n\nSaved just now, on [[z|A]].\n"
     assert [each.path for each in done.left] == ["c.md"]
+    (vault / "z.md").rename(vault / "y.md")
+    book.reindex()
+    write_all = Vault.write_all
+
+    def saving(self: Vault, texts: Mapping[str, tuple[bytes, str]]) -> dict[str, SpellbookError]:
+        monkeypatch.setattr(Vault, "write_all", write_all)
+        write_note("b.md", "[[z]]\n\nSaved once more, on [[z|Z]].\n")
+        return self.write_all(texts)
+
+    monkeypatch.setattr(Vault, "write_all", saving)
+    assert book.mend_links().left == ()
+    assert (vault / "b.md").read_text() == "[[y]]\n\nSaved once more, on [[y|Z]].\n"
 
 
 def test_a_full_disk_moves_nothing(
