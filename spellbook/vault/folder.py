@@ -62,9 +62,9 @@ class Folder:
         self._inode = root.stat().st_ino if root.is_dir() else 0
 
     @property
-    def lies_in(self) -> Path:
-        """The folder that has the files of the notes: the root."""
-        return self.root
+    def lies_in(self) -> Folder:
+        """The folder that has the files of the notes, and the pictures that they show: this one."""
+        return self
 
     def walk(self) -> Listing:
         """List every note file; see `listing.walk`. Raises VaultNotFound if the root itself cannot be listed."""
@@ -130,11 +130,6 @@ class Folder:
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
         return [inside + name for inside, _, files in self._walk_names(folder) for name in files]
-
-    @property
-    def attachments(self) -> Folder | None:
-        """The folder of the files that notes embed, None if there is none."""
-        return self
 
     def pictures(self) -> Files:
         """Return the pictures beside the notes, as links find them; none that is hidden or ignored."""

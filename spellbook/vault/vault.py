@@ -69,7 +69,8 @@ class Vault(Mover):
                     self.tombstones.lift(draft.lifted)
             except BaseException:
                 with self.journal.reverting():
-                    for path, to in reversed(draft.moves[moved_before:]):
+                    while len(draft.moves) > moved_before:
+                        path, to = draft.moves.pop()
                         with contextlib.suppress(SpellbookError):  # else its notes go back one by one
                             self.move(to, path)
                     made = net([trace for number, trace in draft.made.items() if number not in before])

@@ -122,8 +122,8 @@ def test_a_full_disk_moves_nothing(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    If the disk fills up half-way, the folder with its attachments goes back, and so do links that were rewritten; of a
-    section that could not be erased no copy stays. A canvas that cannot be written, or only be read, is named and stays,
+    If the disk fills up half-way, the folder with its attachments goes back, and so do links that were rewritten, also if
+    that move is being undone; of a section that could not be erased no copy stays. A canvas that cannot be written, or only be read, is named and stays,
     and the note is moved all the same.
     """
     write_note("f/a.md", "[[b]]")
@@ -154,6 +154,11 @@ def test_a_full_disk_moves_nothing(
     assert sorted(fault.path for fault in done.left) == ["k/x.canvas", "read.canvas"]
     assert '"f/a.md"' in (vault / "k/x.canvas").read_text()
     assert (vault / "b.md").read_text() == "[[x/z/a]]\n"
+    failing[0] = vault, StorageError("the disk is full.")
+    before, log = held(vault), book.log()
+    with pytest.raises(StorageError, match="the disk is full"):
+        book.undo()
+    assert (held(vault), book.log()) == (before, log)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
