@@ -24,7 +24,7 @@ from spellbook.notes.note import parse
 from spellbook.notes.where_links_lead import path_id
 from spellbook.system.disk import explain_errors, replacing
 from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
-from spellbook.vault.backup_files import BackupFile, fault_of, is_note, is_setting, tree
+from spellbook.vault.backup_files import BackupFile, is_note, is_setting, tree
 from spellbook.vault.vault import Vault
 
 FORMAT = "spellbook-export"
@@ -117,7 +117,7 @@ def _open(vault: Vault, chosen: Sequence[BackupFile], done: list[BackupFile], fa
         try:
             first = next(pieces, b"")  # before anything of the file is written
         except SpellbookError as error:
-            faults.append(fault_of(item.path, error))
+            faults.append(Fault.of(item.path, error))
         else:
             yield item, chain((first,), pieces)
             done.append(item)

@@ -25,7 +25,7 @@ from spellbook.system.disk import explain_errors, replacing
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import without_ending
-from spellbook.vault.backup_files import fault_of, is_note, is_setting, tree
+from spellbook.vault.backup_files import is_note, is_setting, tree
 from spellbook.vault.vault import Vault
 
 VERSION = "0.2"
@@ -48,7 +48,7 @@ def faults(vault: Vault) -> Iterator[Fault]:
             try:
                 yield from faults_of(parse(item.path, vault.read(item.path)[0]))
             except SpellbookError as error:
-                yield fault_of(item.path, error)
+                yield Fault.of(item.path, error)
 
 
 def faults_of(note: Note) -> Iterator[Fault]:
@@ -134,7 +134,7 @@ def _chosen(vault: Vault, private: bool) -> tuple[dict[str, Note], list[str], li
         try:
             note = parse(item.path, vault.read(item.path)[0])
         except SpellbookError as error:
-            missing.append(fault_of(item.path, error))
+            missing.append(Fault.of(item.path, error))
             continue
         if _is_private(note) and not private:
             hidden += 1

@@ -26,7 +26,7 @@ from spellbook.notes.files import Fault, Stamp
 from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
-from spellbook.vault.backup_files import BackupFile, fault_of, tree
+from spellbook.vault.backup_files import BackupFile, tree
 from spellbook.vault.vault import Vault
 
 DAYS = 7
@@ -136,7 +136,7 @@ class Snapshots:
                 except MemoryNotFound:
                     continue  # deleted a moment ago
                 except UnreadableNote as error:
-                    faults.append(fault_of(item.path, error))
+                    faults.append(Fault.of(item.path, error))
                     continue
                 stored += size
                 files.append(item._replace(sha256=sha256))

@@ -116,7 +116,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
             pointing = edits.with_meta(other, {"merged_into": id})
         trash = index.vault.trash.keep(other.path, name, other.encode(pointing))
         index.vault.trash.remove(other.path, digest(other.encode()), hard=True)
-        for error in linking.write(linking.texts).values():
+        for error in linking.write().values():
             raise error
     sync.scan_paths(index, [first.path, other.path, *linking.texts])
     embed_note(index, first.path)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from spellbook.editing.relinking import Mended, Shift, mend, mend_cards
 from spellbook.index import sync
@@ -23,7 +24,7 @@ from spellbook.notes.files import Fault
 from spellbook.notes.note import Note, decode, parse
 from spellbook.notes.where_links_lead import Files
 from spellbook.notes.where_links_lead import key as link_key
-from spellbook.system import disk
+from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.system.lazy import regex
 from spellbook.text.diff import unified
@@ -68,18 +69,20 @@ class Moved:
 @dataclass(slots=True)
 class Relinking:
     """
-    Planned links: text before and after by path, with the number of rewritten links; `others` are canvases and the
-    notes that the catalog does not know: templates and excluded ones.
+    Planned links: text before and after by path, with the number of rewritten links, and by `mends`, how they were
+    planned; `others` are canvases and the notes that the catalog does not know: templates and excluded ones.
     """
 
     vault: Vault
     others: set[str] = field(default_factory=set)
     texts: dict[str, tuple[bytes, bytes, int]] = field(default_factory=dict)
+    mends: dict[str, Callable[[Note], Mended]] = field(default_factory=dict)
     left: list[Fault] = field(default_factory=list)
 
     def plan(self, path: str, at: str, mend: Callable[[Note], Mended]) -> None:
         """Plan the new text of the file that is at `at` and will be at `path`: what `mend` makes of its notes."""
         self.texts.pop(path, None)
+        self.mends[path] = mend
         try:
             data = self.vault.read(at)[0]
             note, head = parse(path, data), ""
@@ -108,9 +111,23 @@ class Relinking:
         self.texts.pop(path, None)
         self.left.append(Fault(path, 0, why))
 
-    def write(self, paths: Iterable[str]) -> dict[str, SpellbookError]:
-        """Write the new texts at `paths`; return the errors as `Vault.write_all` does."""
-        return self.vault.write_all({path: (self.texts[path][1], digest(self.texts[path][0])) for path in paths})
+    def write(self) -> dict[str, StorageError]:
+        """Write the new texts, planned again in files that changed meanwhile; return the errors of the disk by path."""
+        failed: dict[str, StorageError] = {}
+        wanted = [*self.texts]
+        for _ in range(_TRIES):
+            if not wanted:
+                break
+            new = {path: (self.texts[path][1], digest(self.texts[path][0])) for path in wanted}
+            errors = self.vault.write_all(new)
+            failed |= {path: error for path, error in errors.items() if isinstance(error, StorageError)}
+            changed = [path for path in errors if path not in failed]
+            for path in changed:
+                self.plan(path, path, self.mends[path])
+            wanted = [path for path in changed if path in self.texts]
+        for path in wanted:
+            self.leave(path, "the file keeps changing, and is as it was")
+        return failed
 
     def changed(self) -> tuple[RelinkedNote, ...]:
         """Return the files with rewritten links, by path."""
@@ -137,23 +154,15 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
     with disk.alone(index.config.state / _LOCK, 60, busy):
         sync.scan(index)
         old, new, shift, planned = _plan_move(index, old, new)
-        with index.vault.change(VERB, f"{old}{_TO}{new}"), relocated(index.vault, old, new):
-            _mend(shift, planned)
+        with index.vault.change(VERB, f"{old}{_TO}{new}"):
+            index.vault.move(old, new)
+            for path, error in planned.write().items():
+                if path not in planned.others:
+                    raise error
+                planned.fail(path, error)
         paths = [*(path for pair in shift.moved.items() for path in pair), *planned.texts]
         sync.scan_paths(index, [path for path in dict.fromkeys(paths) if names.is_note(path)])
         return _report(index, old, new, shift, planned)
-
-
-@contextlib.contextmanager
-def relocated(vault: Vault, old: str, new: str) -> Iterator[None]:
-    """Move a note or a folder; move it back if the block ends in an error."""
-    vault.relocate(old, new)
-    try:
-        yield
-    except BaseException:
-        with vault.journal.reverting():
-            vault.relocate(new, old)
-        raise
 
 
 def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
@@ -164,8 +173,13 @@ def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
             return (undone[1], undone[0]) if undone else None
     except MemoryNotFound:
         return None
-    old, arrow, new = entry.what.partition(_TO)
-    return (old, new) if entry.verb == VERB and arrow and _TO not in new else None
+    if entry.verb != VERB:
+        return None
+    first = [trace.path for trace in entry.traces[:2]]
+    if entry.what and len(first) == 2 and _TO.join(first).startswith(entry.what):  # a long name is cut there
+        return first[0], first[1]
+    old, arrow, new = entry.what.partition(_TO)  # 0.2.0 recorded the notes of a folder, and not the folder itself
+    return (old, new) if arrow and _TO not in new else None
 
 
 # -- planning
@@ -180,9 +194,9 @@ def _plan_move(index: Index, old: str, new: str) -> tuple[str, str, Shift, Relin
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
     planned = Relinking(index.vault, set(map(shift.now, others)))
-    # Links in a file behind a symbolic link are rewritten in that file.
-    for source in sorted((_concerned(index, shift) & set(files) | others) - set(index.vault.symlinks())):
-        _plan_note(planned, shift, source, source)
+    for source in sorted(_concerned(index, shift) & set(files) | others):
+        if not platform.is_link(index.vault.root / source):  # links of a file behind it are rewritten in that file
+            planned.plan(shift.now(source), source, partial(mend, source=source, shift=shift))
     _leave_mentions(planned, shift, files, old)
     return old, new, shift, planned
 
@@ -216,11 +230,6 @@ def _leave_mentions(planned: Relinking, shift: Shift, files: Sequence[str], old:
             mentioned = _NAMED.findall(decode(path, planned.vault.read(path)[0])[0])
             if any(without_ending(folded(name).strip().strip("/")) in wanted for name in mentioned):
                 planned.leave(shift.now(path), f"it names {old}, and is as it was")
-
-
-def _plan_note(planned: Relinking, shift: Shift, source: str, at: str) -> None:
-    """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
-    planned.plan(shift.now(source), at, lambda note: mend(note, source, shift))
 
 
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
@@ -277,33 +286,6 @@ def _target_of(vault: Vault, source: str, new: str, *, is_note: bool) -> str:
     return target
 
 
-# -- doing
-
-
-def _mend(shift: Shift, planned: Relinking) -> None:
-    """Write the new links, planned again in notes that changed meanwhile. Raises StorageError."""
-    homes = {new: old for old, new in shift.moved.items()}
-    wanted = [*planned.texts]
-    for _ in range(_TRIES):
-        failed = planned.write(wanted)
-        for path, error in failed.items():
-            if not isinstance(error, StorageError):
-                _plan_note(planned, shift, homes.get(path, path), path)
-            elif path in planned.others:
-                planned.fail(path, error)
-            else:
-                raise error
-        wanted = [path for path in failed if path in planned.texts]
-    for path in wanted:
-        planned.leave(path, "the file keeps changing; its links are as they were")
-
-
 def _report(index: Index, old: str, new: str, shift: Shift, planned: Relinking) -> Moved:
     moved = tuple(sorted(shift.moved.items()))
     return Moved(old, new, moved, planned.changed(), tuple(planned.left), index.catalog.generation)
-
-
-# -- links of one text: pure
-
-
-# -- canvases

@@ -107,9 +107,8 @@ def carry_out(
     paths = [*planned.texts]
     if paths and not dry_run:
         with index.vault.change("repair", what):
-            failed = planned.write(paths)
-        for path, error in failed.items():
-            planned.fail(path, error)
+            for path, error in planned.write().items():
+                planned.fail(path, error)
         sync.scan_paths(index, [path for path in paths if names.is_note(path)])
     return Offer(broken_links, planned.changed(), tuple(planned.left), index.catalog.generation)
 

@@ -76,8 +76,9 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     difference, changes = _show(index, plan)
     if not dry_run:
         vault = index.vault
-        back = moves.relocated(vault, plan.new, plan.old) if plan.is_moved else contextlib.nullcontext()
-        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True), back:
+        with vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id, again=True):
+            if plan.is_moved:
+                vault.move(plan.new, plan.old)
             revert(vault.trash, plan.steps)
         _update_index(index, list(plan.paths))
     newer = None if latest == picked else latest
@@ -135,9 +136,7 @@ def _plan(index: Index, picked: Entry) -> _UndoPlan:
     # Of a move the changes are as of files that were never moved: the files go back first.
     traces = net([trace._replace(path=names.after_move(trace.path, new, old)) for trace in picked.traces])
     at = {trace.path: names.after_move(trace.path, old, new) if is_moved else trace.path for trace in traces}
-    later = reversed(vault.journal.entries(vault.journal.entries(1)[0].id - picked.id))
-    since = [each for entry in later if entry.id > picked.id and (each := moves.paths_of_move(vault.journal, entry))]
-    steps = [step for trace in traces if (step := _plan_step(index, picked, trace, since, at[trace.path]))]
+    steps = [step for trace in traces if (step := _plan_step(index, picked, trace, at[trace.path]))]
     return _UndoPlan(old, new, is_moved, moved, steps, at)
 
 
@@ -251,12 +250,12 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
-def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]], at: str) -> Step | None:
+def _plan_step(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None:
     """Return how to undo a change of one file, which lies at `at`; None if nothing is to do."""
     now = states(index.vault, at)
-    if trace.after is None and (index.vault.root / trace.path).is_dir():
+    if trace.after is None and trace.before not in now and (index.vault.root / trace.path).is_dir():
         now = set()  # a folder of other files of this entry, or something is in the way
-    if not now and trace.after is not None and (home := _home_of(index, trace, since, at)):
+    if not now and trace.after is not None and (home := _home_of(index, entry, trace, at)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
@@ -309,11 +308,12 @@ def _not_kept(entry: Entry) -> MemoryNotFound:
     )
 
 
-def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]], at: str) -> str | None:
-    """Return the current path of a note that a change left at `at`; None if it was not moved."""
-    home = at
-    for old, new in since:
-        home = names.after_move(home, old, new)
+def _home_of(index: Index, entry: Entry, trace: Trace, at: str) -> str | None:
+    """Return the current path of a note that an entry left at `at`; None if it was not moved."""
+    journal, home = index.vault.journal, at
+    for later in reversed(journal.entries(journal.entries(1)[0].id - entry.id)):
+        if later.id > entry.id and (places := moves.paths_of_move(journal, later)):
+            home = names.after_move(home, *places)
     if home != at and index.vault.stamp(home):
         return home
     text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)

@@ -86,7 +86,7 @@ def bare(index: Index, id: str) -> str:
     """Return an id without the brackets of a wikilink, and a path without `./` or the vault's folder in front."""
     wikilink = None if index.catalog.note(id) else _WIKILINK.fullmatch(id.strip())
     name = wikilink[1].strip() if wikilink else id
-    for root in (index.config.vault, index.vault.lies_in) if os.path.isabs(name) else ():
+    for root in (index.config.vault, index.vault.lies_in.root) if os.path.isabs(name) else ():
         if Path(name).is_relative_to(root):
             name = Path(name).relative_to(root).as_posix()
     return (posixpath.normpath(name) if name.startswith("./") else name).lstrip("/")

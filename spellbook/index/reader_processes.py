@@ -86,7 +86,7 @@ class Readers:
         try:
             assert process.stdin
             assert process.stdout
-            pickle.dump((self._vault.lies_in, self._rules, piece), process.stdin)
+            pickle.dump((self._vault.lies_in.root, self._rules, piece), process.stdin)
             process.stdin.flush()
             return _exactly(process.stdout, _SIZE.unpack(_exactly(process.stdout, _SIZE.size))[0])
         finally:

@@ -10,10 +10,7 @@ from typing import NamedTuple
 
 from spellbook.notes.files import Fault, Stamp
 from spellbook.system import platform
-from spellbook.system.errors import (
-    PathOutsideVault,
-    SpellbookError,
-)
+from spellbook.system.errors import PathOutsideVault
 from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import listed, shown, stamp_of
@@ -91,8 +88,3 @@ def is_setting(path: str) -> bool:
 def is_note(path: str) -> bool:
     """Say whether a file that belongs to a vault is a note by its name."""
     return is_markdown(path) and not is_setting(path)
-
-
-def fault_of(path: str, error: SpellbookError) -> Fault:
-    """Return as a fault why a file could not be read."""
-    return Fault(path, 0, error.message.removeprefix(f"{path}: ").rstrip("."))

@@ -122,12 +122,7 @@ class Shown(Vault):
         return Listing(dict(self._there), (), ())
 
     @property
-    def lies_in(self) -> Path:
-        """The folder of the notes' files."""
-        return self._folder.root
-
-    @property
-    def attachments(self) -> Folder | None:
+    def lies_in(self) -> Folder:
         """The folder of the notes' files: a note that is shown shows its pictures (`read_picture`), nothing else."""
         return self._folder
 
@@ -158,4 +153,4 @@ class Shown(Vault):
         yield self.read(path)[0]
 
     def _gone(self, path: str) -> MemoryNotFound:
-        return MemoryNotFound(f"{path[:200]}: no such note in {self.lies_in}.", "Search for it, or list topics.")
+        return MemoryNotFound(f"{path[:200]}: no such note in {self._folder.root}.", "Search for it, or list topics.")

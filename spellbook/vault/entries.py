@@ -21,6 +21,11 @@ class Change(NamedTuple):
     mode: int = 0o644
 
 
+def moved(path: str, to: str, state: bytes | str, mode: int = 0o644) -> tuple[Change, Change]:
+    """Return the changes of a move of a file that has these bytes, or this state."""
+    return Change(path, state, None, mode), Change(to, None, state)
+
+
 class Trace(NamedTuple):
     """A recorded change: sha256 of texts, which `Journal.text` returns while they are kept, or states of `inode_of`."""
 
@@ -80,7 +85,8 @@ class EntryDraft:
     """
     An entry being written; `id` is None until something changed.
 
-    With `again` it may write what was erased; `lifted` are the hashes of the tombstones that it takes away.
+    With `again` it may write what was erased; `lifted` are the hashes of the tombstones that it takes away. `moves` are
+    the old and new paths of whole files and folders.
     """
 
     verb: str
@@ -92,3 +98,4 @@ class EntryDraft:
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
     lifted: set[bytes] = field(default_factory=set)
+    moves: list[tuple[str, str]] = field(default_factory=list)

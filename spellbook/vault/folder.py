@@ -62,9 +62,9 @@ class Folder:
         self._inode = root.stat().st_ino if root.is_dir() else 0
 
     @property
-    def lies_in(self) -> Path:
-        """The folder that has the files of the notes: the root."""
-        return self.root
+    def lies_in(self) -> Folder:
+        """The folder that has the files of the notes, and the pictures that they show: this one."""
+        return self
 
     def walk(self) -> Listing:
         """List every note file; see `listing.walk`. Raises VaultNotFound if the root itself cannot be listed."""
@@ -136,11 +136,6 @@ class Folder:
         inside, found, _ = next(self._walk_names(folder), ("", [], []))
         return [path for name in found if (self.root / (path := composed(inside + name))).is_dir()]
 
-    @property
-    def attachments(self) -> Folder | None:
-        """The folder of the files that notes embed, None if there is none."""
-        return self
-
     def pictures(self) -> Files:
         """Return the pictures beside the notes, as links find them; none that is hidden or ignored."""
         now = time.monotonic()
@@ -152,11 +147,6 @@ class Folder:
                 paths += (inside + name for name in files if links.suffix(name) in links.PICTURES)
             self._pictures = now, Files(path for path in paths if is_whole(path) and not (ignored and ignored(path)))
         return self._pictures[1]
-
-    def symlinks(self) -> list[str]:
-        """Return the paths of the symbolic links outside dot-folders."""
-        paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
-        return [path for path in paths if platform.is_link(self.root / path)]
 
     def is_note(self, path: str) -> bool:
         """Say whether a file at `path` would be read as a note, by its name and the patterns alone."""

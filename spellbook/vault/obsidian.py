@@ -71,7 +71,8 @@ def read(root: Path) -> ObsidianSettings:
     reasons: list[str] = []
     files = {name: _load(root, name, reasons) for name in OBSIDIAN}
     excluded, expressions = _excluded(files[APP], reasons)
-    graph = _graph(root, reasons)
+    data = _read(root, LOGSEQ, reasons)
+    graph = logseq.settings(data.decode("utf-8-sig", "replace")) if data else {}
     excluded += [name.lstrip("/") for name in graph.get(":hidden", []) if name.strip("/ ")]
     templates = [composed(shape).lower() for shape in _templates(files)]
     prefixes = (*(composed(prefix).lower() for prefix in excluded), *templates)
@@ -134,27 +135,24 @@ def new_notes(root: Path) -> str:
 
 
 def _load(root: Path, name: str, reasons: list[str]) -> Mapping[str, Any]:
+    data = _read(root, name, reasons)
     try:
-        value = json.loads(disk.read_small(root / name).decode("utf-8-sig"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        reasons.append(f"{name}: cannot be read ({error.strerror})")
-        return {}
+        value = {} if data is None else json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         reasons.append(f"{name}: is not JSON")
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _graph(root: Path, reasons: list[str]) -> Mapping[str, list[str]]:
+def _read(root: Path, name: str, reasons: list[str]) -> bytes | None:
+    """Return the bytes of a file of settings, None if there is none; one that cannot be read is one of `reasons`."""
     try:
-        return logseq.settings(disk.read_small(root / LOGSEQ).decode("utf-8-sig", "replace"))
+        return disk.read_small(root / name)
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return None
     except OSError as error:
-        reasons.append(f"{LOGSEQ}: cannot be read ({error.strerror})")
-        return {}
+        reasons.append(f"{name}: cannot be read ({error.strerror})")
+        return None
 
 
 def stamps(root: Path) -> tuple[Stamp | None, ...]:

@@ -49,9 +49,9 @@ def media_type(data: bytes) -> str:
 def embedded_pictures(vault: Folder, note: str) -> dict[str, str]:
     """Return targets of the pictures in a note, each with its path or "". Raises MemoryNotFound, UnreadableNote."""
     pictures = links.pictures(notes.parse(note, vault.read(note)[0]))
-    if not pictures or (folder := vault.attachments) is None:
+    if not pictures:
         return {}
-    files = folder.pictures()
+    files = vault.lies_in.pictures()
     reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in pictures)
     return {target: place.path if place else "" for target, place in reached}
 
@@ -63,10 +63,9 @@ def read_picture(vault: Folder, note: str, path: str) -> Picture:
     It lies in the vault by itself: no link leads to it, no folder above it is hidden or ignored. Its first bytes decide
     its type. Raises MemoryNotFound if the note embeds no such file, UnreadableNote for another type or a large file.
     """
-    folder = vault.attachments
-    if folder is None or not path or path not in embedded_pictures(vault, note).values():
+    if not path or path not in embedded_pictures(vault, note).values():
         raise MemoryNotFound("This note shows no such picture.", "Open the note again.")
-    place = folder.locate(path)
+    place = vault.lies_in.locate(path)
     if os.path.realpath(place) != str(place):
         raise MemoryNotFound(f"{path}: a link leads to this picture.", "Put the file itself in its place.")
     try:

@@ -13,14 +13,15 @@ from spellbook.system.errors import (
 )
 from spellbook.vault import names
 from spellbook.vault.journal import inode_of
+from spellbook.vault.mover import Mover
 from spellbook.vault.names import TRASH
-from spellbook.vault.writer import Writer, changed, gone, mode_of
+from spellbook.vault.writer import changed, gone, mode_of
 
 
 class Trash:
     """The folder `.trash` in a vault."""
 
-    def __init__(self, vault: Writer) -> None:
+    def __init__(self, vault: Mover) -> None:
         self.vault = vault
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:

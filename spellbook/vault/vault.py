@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 
-from spellbook.system import disk, platform
 from spellbook.system.errors import (
     InvalidInput,
-    MemoryNotFound,
-    UnreadableNote,
+    SpellbookError,
 )
 from spellbook.vault import names
-from spellbook.vault.entries import Change
-from spellbook.vault.journal import inode_of, net
+from spellbook.vault.journal import net
+from spellbook.vault.mover import Mover
 from spellbook.vault.names import IGNORE_FILE
 from spellbook.vault.obsidian import SETTINGS
 from spellbook.vault.revert import Step, revert
 from spellbook.vault.trash import Trash
-from spellbook.vault.writer import Writer, gone, mode_of, taken
-
-_TRIES = 5
-"""Attempts to rename while another program deletes empty folders."""
 
 
-class Vault(Writer):
+class Vault(Mover):
     """The folder `root` of notes that can be changed; `state` holds the write lock and the journal of all changes."""
 
     @cached_property
@@ -54,66 +46,21 @@ class Vault(Writer):
         with self.journal.entry(verb, what, undoes=undoes, for_good=for_good, session=session) as draft:
             draft.again |= again
             before = set(draft.made)
+            moved_before = len(draft.moves)
             try:
                 yield
                 if draft.lifted:
                     self.tombstones.lift(draft.lifted)
             except BaseException:
-                made = net([trace for number, trace in draft.made.items() if number not in before])
                 with self.journal.reverting():
+                    while len(draft.moves) > moved_before:
+                        path, to = draft.moves.pop()
+                        with contextlib.suppress(SpellbookError):  # else its notes go back one by one
+                            self.move(to, path)
+                    made = net([trace for number, trace in draft.made.items() if number not in before])
                     steps = [Step(trace.path, trace.after, trace.before, trace.mode) for trace in reversed(made)]
                     revert(self.trash, steps, hard=True)
                 raise
-
-    def relocate(self, path: str, to: str) -> None:
-        """Move a file or a folder, recorded with its notes. Raises Conflict, nothing done, if `to` is taken."""
-        source = self.locate(path)
-        self.check_here(path)
-        self.locate(to)
-        self.check_target(to)
-        with self.exclusive(), disk.explain_errors(to):
-            changes: list[Change] = []
-            for note in self.files(path) if source.is_dir() else [path]:
-                with contextlib.suppress(UnreadableNote, MemoryNotFound):  # a symbolic link may lead nowhere
-                    if names.is_note(note) or note.endswith(names.CANVAS):
-                        data = self.read(note)[0]
-                        new = Change(to + note[len(path) :], None, data)
-                        changes += [Change(note, data, None, mode_of(self.locate(note))), new]
-            if (source.is_dir() or not changes) and os.path.lexists(source):
-                inode = inode_of(source)
-                changes = [Change(path, inode, None), Change(to, None, inode), *changes]
-            try:
-                with self.record(*changes):
-                    self._rename(source, to)
-            except FileExistsError as error:
-                raise taken(to) from error
-            except FileNotFoundError as error:
-                raise gone(path) from error
-
-    def _rename(self, source: Path, to: str) -> None:
-        """
-        Rename a file or a folder, again if its new folder is deleted meanwhile.
-
-        Raises FileExistsError if the name is taken, except by itself in another case.
-        """
-        for left in reversed(range(_TRIES)):
-            try:
-                self.make(to.rpartition("/")[0])
-                target = self.root.joinpath(*to.split("/"))
-                is_there = os.path.lexists(target)
-                if is_there and not disk.is_same_name(source, target):
-                    raise FileExistsError(target)
-                with self.anchored(source) as here, self.anchored(target) as there:
-                    if is_there or source.is_dir():
-                        platform.rename(here, there)
-                        disk.sync_folder(here.parent)
-                        disk.sync_folder(there.parent)
-                    else:
-                        disk.take(here, there)
-                return
-            except FileNotFoundError:  # another program may have deleted the new folder
-                if not left or not os.path.lexists(source):
-                    raise
 
     def create(self, folder: str, name: str, data: bytes) -> str:
         """

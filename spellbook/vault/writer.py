@@ -137,13 +137,14 @@ class Writer(Folder):
     def record(self, *changes: Change) -> Iterator[None]:
         """Record changes in the journal before they are made; delete the record if they fail."""
         self.check_erased(changes)
-        numbers = self.journal.note(changes)
-        try:
-            yield
-        except Exception:  # after an interrupt the change may have been made; as after a kill, the file shows it
-            with contextlib.suppress(StorageError):
-                self.journal.discard(numbers)
-            raise
+        with self.journal.entry("change"):  # or a part of the open one
+            numbers = self.journal.note(changes)
+            try:
+                yield
+            except Exception:  # after an interrupt the change may have been made; as after a kill, the file shows it
+                with contextlib.suppress(StorageError):
+                    self.journal.discard(numbers)
+                raise
 
     def _expect(self, path: str, expected: str) -> bytes:
         """Return the bytes of a note if they hash to `expected`. Raises Conflict."""
@@ -305,41 +306,7 @@ class Writer(Folder):
                         return path
         raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
 
-    # -- moving and deleting
-
-    def move(self, path: str, to: str, expected: str) -> None:
-        """Move the file of this state (see `Trace`). Raises Conflict, nothing done, if it changed or `to` is in use."""
-        source = self.root.joinpath(*path.split("/")) if expected.startswith(INODE) else self.locate(path)
-        self.locate(to)
-        self.check_target(to)
-        with self.exclusive(), disk.explain_errors(to):
-            data = self.read_for_log(path, expected)
-            self.make(to.rpartition("/")[0])
-            if self._move_free(source, data, iter([to])) is None:
-                raise taken(to)
-
-    def _move_free(self, source: Path, data: bytes | str, paths: Iterator[str]) -> str | None:
-        """Move a file with the bytes or state `data` to the first free path; return that, None if all are taken."""
-        path = source.relative_to(self.root).as_posix()
-        for to in paths:
-            target = self.root.joinpath(*to.split("/"))
-            self.check_here(to)
-            if os.path.lexists(target):
-                continue
-            changes = Change(path, data, None, mode_of(source)), Change(to, None, data)
-            with contextlib.suppress(FileExistsError), self.record(*changes):
-                with self.anchored(source) as here, self.anchored(target) as there:
-                    disk.take(here, there)
-                return to
-        return None
-
-    def move_numbered(self, source: Path, data: bytes | str, to: str) -> str:
-        """Move a file with the bytes or the state `data` to `to`, or to a numbered path beside it if that is taken."""
-        folder, _, name = to.rpartition("/")
-        self.make(folder)
-        if (moved := self._move_free(source, data, names.numbered(to))) is None:
-            raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
-        return moved
+    # -- deleting
 
     def unlink(self, path: str, expected: str) -> None:
         """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""

@@ -20,7 +20,7 @@ from spellbook.library.book import Spellbook
 from spellbook.notes.frontmatter import dump
 from spellbook.notes.relations import RELATIONS
 from spellbook.system import disk
-from spellbook.system.errors import StorageError
+from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.vault.vault import Vault
 from tests.helpers import Counting, Write, held, leads, note_writer, opened
 
@@ -89,29 +89,41 @@ def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> 
 def test_what_is_saved_meanwhile_is_kept(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note saved by an editor while links are updated keeps that text and gets the updated links."""
+    """A note saved by an editor while links are updated, or repaired, keeps that text and gets the updated links."""
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
     write_note("c.md", "[[a]]\n")
-    relocate = Vault.relocate
+    own = Vault.move
 
     def meanwhile(self: Vault, path: str, to: str) -> None:
-        relocate(self, path, to)
+        own(self, path, to)
         write_note("b.md", "[[a]]\n\nSaved just now, on [[a|A]].\n")
         (vault / "c.md").unlink()
 
-    monkeypatch.setattr(Vault, "relocate", meanwhile)
+    monkeypatch.setattr(Vault, "move", meanwhile)
     done = book.move("a", "z")
     assert (vault / "b.md").read_text() == "[[z]]\n\nSaved just now, on [[z|A]].\n"
     assert [each.path for each in done.left] == ["c.md"]
+    (vault / "z.md").rename(vault / "y.md")
+    book.reindex()
+    write_all = Vault.write_all
+
+    def saving(self: Vault, texts: Mapping[str, tuple[bytes, str]]) -> dict[str, SpellbookError]:
+        monkeypatch.setattr(Vault, "write_all", write_all)
+        write_note("b.md", "[[z]]\n\nSaved once more, on [[z|Z]].\n")
+        return self.write_all(texts)
+
+    monkeypatch.setattr(Vault, "write_all", saving)
+    assert book.mend_links().left == ()
+    assert (vault / "b.md").read_text() == "[[y]]\n\nSaved once more, on [[y|Z]].\n"
 
 
 def test_a_full_disk_moves_nothing(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    If the disk fills up half-way, the folder with its attachments goes back, and so do links that were rewritten; of a
-    section that could not be erased no copy stays. A canvas that cannot be written, or only be read, is named and stays,
+    If the disk fills up half-way, the folder with its attachments goes back, and so do links that were rewritten, also if
+    that move is being undone; of a section that could not be erased no copy stays. A canvas that cannot be written, or only be read, is named and stays,
     and the note is moved all the same.
     """
     write_note("f/a.md", "[[b]]")
@@ -142,6 +154,11 @@ def test_a_full_disk_moves_nothing(
     assert sorted(fault.path for fault in done.left) == ["k/x.canvas", "read.canvas"]
     assert '"f/a.md"' in (vault / "k/x.canvas").read_text()
     assert (vault / "b.md").read_text() == "[[x/z/a]]\n"
+    failing[0] = vault, StorageError("the disk is full.")
+    before, log = held(vault), book.log()
+    with pytest.raises(StorageError, match="the disk is full"):
+        book.undo()
+    assert (held(vault), book.log()) == (before, log)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
@@ -258,6 +275,35 @@ def test_there_and_back(notes: Mapping[str, str], absent: Sequence[str], data: s
             book.undo(2)
             book.undo(3)
             assert held(vault) == expected
+
+
+DEEP = "/".join(["d" * 200] * 6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("x", "y"), ("x → y", "z"), ("x", "y → z"), ("x → y/a.md", "y → z.md"), (f"{DEEP}/x", "y"), ("x", f"{DEEP}/y/z")],
+    ids=["plain", "from an arrow", "to an arrow", "a note", "from a long path", "to a long path"],
+)
+def test_a_move_is_undone_whatever_its_paths_are(
+    book: Spellbook, vault: Path, write_note: Write, old: str, new: str
+) -> None:
+    """A folder or a note goes back and forth with its links, its attachments and edits since, however it is called."""
+    folder = old.removesuffix("/a.md")
+    write_note(f"{folder}/a.md", "[[b]] [b](b.md)\n")
+    write_note(f"{folder}/b.md", f"[[{folder}/a]]\n")
+    write_note(f"{folder}/p.png", "png")
+    log = write_note("log.md", f"[[{folder}/a]]\n\nnext\n")
+    before = held(vault)
+    book.move(old, new)
+    moved = held(vault)
+    book.undo()
+    assert held(vault) == before
+    log.write_bytes(before["log.md"] + b"since\n")
+    book.undo(2)
+    assert held(vault) == moved | {"log.md": moved["log.md"] + b"since\n"}
+    book.undo(3)
+    assert held(vault) == before | {"log.md": before["log.md"] + b"since\n"}
 
 
 # -- many notes

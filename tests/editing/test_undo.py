@@ -18,9 +18,9 @@ from spellbook.library import book as books
 from spellbook.library.limited import seen_by
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database
-from spellbook.vault.entries import Change
+from spellbook.vault.entries import Change, moved
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import Journal
+from spellbook.vault.journal import Journal, inode_of
 from spellbook.vault.vault import Vault
 from tests.editing.conftest import NOTE
 from tests.helpers import from_scratch, told
@@ -128,6 +128,20 @@ def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, e
     assert "+++ now/harbour.md" in str(caught.value)
     assert tree(vault) == before
     assert [entry.id for entry in book.log()] == [1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
+def test_what_was_recorded_and_not_made_needs_no_undo(book, vault, tmp_path):
+    """An undo after a kill between the record of a move and the move leaves a file, a folder and links where they are."""
+    before = tree(grow(vault, {"a.png": b"a", "folder/b.md": b"b"}))
+    (vault / "to a file").symlink_to("a.png")
+    (vault / "to a folder").symlink_to(tmp_path)
+    for name in ("a.png", "folder", "to a file", "to a folder"):
+        with book.index.vault.change("restore", name):
+            book.index.vault.journal.note(moved(name, f".trash/{name}", inode_of(vault / name)))
+        assert book.undo().paths == ()
+    assert all((vault / name).is_symlink() for name in ("to a file", "to a folder"))
+    assert before.items() <= tree(vault).items()
 
 
 def test_all_files_are_undone_or_none(book, vault, write_note):

@@ -130,9 +130,9 @@ def test_a_name_that_is_taken_in_the_last_moment_stays(
         notes.move("a.md", "b.md", digest(b"a"))
     assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
     before(platform, "rename_free", lambda _, target: Path(os.path.realpath(target.parent)).rmdir(), 1)
-    notes.relocate("a.md", "c/a.md")
+    notes.move("a.md", "c/a.md")
     with pytest.raises(MemoryNotFound, match="it is gone"):
-        notes.relocate("folder", "other/folder")
+        notes.move("folder", "other/folder")
     before(disk, "claim", lambda *_: notes.sweep(notes.walk().litter))
     notes.place("old.md", [b"old"], mtime_ns=1_500_000_000_000_000_000)
     assert contents(vault) == {"c/a.md": b"a", "b.md": b"theirs", "old.md": b"old"}
@@ -145,7 +145,7 @@ def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, writ
     write_note("b.md", "the only text")
     link(vault / "b.md", vault / "a.md")
     book.reindex()
-    for move in (book.move, book.index.vault.relocate):
+    for move in (book.move, book.index.vault.move):
         for names in (("a.md", "b.md"), ("b.md", "a.md")):
             with pytest.raises(Conflict):
                 move(*names)
@@ -201,6 +201,6 @@ def test_a_note_that_changes_meanwhile(
     assert (contents(vault), len(book.log())) == ({"b.md": b"b", **there}, known)
     book.import_(source, on_conflict="overwrite")
     assert contents(vault) == {"0.md": b"0", "a.md": b"theirs", "b.md": b"b"}
-    before(Vault, "relocate", lambda *_: mine.unlink())
+    before(Vault, "move", lambda *_: mine.unlink())
     with pytest.raises(MemoryNotFound):
         book.move("a", "c")

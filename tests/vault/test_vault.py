@@ -219,7 +219,7 @@ def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
     verbs = [lambda: notes.place(path, [b"new"]), lambda: notes.place(path, [b"new"], expected=digest(b"x"))]
     if not path.startswith(".trash/"):  # an undo may fill it again
         verbs += [lambda: notes.put(path, b"new", None), lambda: notes.put(path, b"new", digest(b"x"))]
-        verbs += [lambda: notes.move("a.md", path, digest(b"x")), lambda: notes.relocate("a.md", path)]
+        verbs += [lambda: notes.move("a.md", path, digest(b"x")), lambda: notes.move("a.md", path)]
     for verb in verbs:
         with pytest.raises(PathOutsideVault):
             verb()
@@ -445,7 +445,7 @@ def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note)
         lambda: notes.trash.copy("d/a.md", digest(b"x")),
         lambda: notes.trash.keep("d/a.md", "part", b"x"),
         lambda: notes.move("b.md", "out/b.md", digest(b"x")),
-        lambda: notes.relocate("b.md", "out/sub/b.md"),
+        lambda: notes.move("b.md", "out/sub/b.md"),
         lambda: notes.place("out/sub/b.md", [b"x"]),
         lambda: notes.create("out", "b", b"x"),
         lambda: notes.create("inner", "b", b"x"),
