@@ -29,7 +29,7 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.toolsets import memento
 from spellbook.search import newest
 from spellbook.system import platform
-from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.names import TRASH
 from spellbook.verbs import admin
 
@@ -145,8 +145,8 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
     for number, action in enumerate(actions):
         report(action, number, len(actions))
         tables = max(tables, catalog.upkeep.optimize(action))
-        if action == "index":
-            follow.complete(book.index)
+        if action == "index" and (failed := follow.in_child(book.index, patience=0)):
+            raise StorageError(failed)
     after = catalog.disk_bytes()
     free = catalog.free_bytes()
     advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}

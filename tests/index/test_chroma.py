@@ -22,7 +22,7 @@ from spellbook.library import doctor
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import children
-from spellbook.system.errors import InvalidInput
+from spellbook.system.errors import InvalidInput, StorageError
 from tests.blocks import as_rows, units
 from tests.commands import spellbook_in
 from tests.helpers import PATIENCE, Counting, finished, opened, python, until
@@ -457,7 +457,8 @@ def test_a_child_waits_for_the_one_before(index, chroma_follows):
 def test_the_copy_is_read_by_any_client(index, tmp_path):
     """
     A process with only chromadb reads ids, vectors and metadata of the moment of the copy. It goes into an empty folder
-    only; a file or a folder with contents is refused and stays. `status` and the command say where Chroma is and how far.
+    only; a file or a folder with contents is refused and stays. Before all notes are read there is no copy of some.
+    `status` and the command say where Chroma is and how far.
     """
     (tmp_path / "empty").mkdir()
     assert doctor.chroma(index) == {"place": "", "vectors": 0, "behind": 3}
@@ -484,3 +485,6 @@ def test_the_copy_is_read_by_any_client(index, tmp_path):
     assert any(one.iterdir())
     said = spellbook_in(index.config.vault, "export", two, "--vectors", "--json").stdout
     assert json.loads(said) == {"file": str(two), "vectors": 3}
+    index.catalog.upkeep.begin_anew()  # as after an update
+    with pytest.raises(StorageError, match="not all notes are read yet"):
+        follow.copy(index, tmp_path / "old")
