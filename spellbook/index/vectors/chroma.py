@@ -29,6 +29,9 @@ _log = logging.getLogger(__name__)
 BATCH = 1_000
 """Rows that are written while the lock is held once: 0.3 s, and as quick a row as in larger batches."""
 
+RESERVE = 200_000_000
+"""Bytes that Chroma leaves free on the disk, which notes need more. By hand."""
+
 _PATIENCE = 0.1
 """Seconds that a question waits for the lock: the search without Chroma takes about as long."""
 
@@ -159,6 +162,8 @@ class Chroma:
                 current = self.begin_writing(current)
                 todo = source.changes(0)
         for keys, seen in batches(todo, BATCH):
+            if shutil.disk_usage(self.state).free < RESERVE:
+                raise Unavailable("the disk is nearly full")
             with self._writing(current) as (collection, now):
                 added += self._add(collection, now, keys, source, seen)
             if added and time.monotonic() > until:
@@ -291,6 +296,7 @@ class Chroma:
                 raise
             folder = self.state / current.folder
             _log.warning("The Chroma index in %s failed (%s); it will be built anew.", folder, error)
+            shutil.rmtree(folder, ignore_errors=True)  # it may be what fills the disk
             with contextlib.suppress(OSError):
                 self._save(current._replace(seq=0, fingerprint=""))
             raise Unavailable(str(error)) from error
@@ -335,7 +341,8 @@ class Chroma:
         """Start an empty folder and clear away the old ones."""
         self.close()
         old = [path for path in self.state.glob("chroma-*") if path.is_dir()]
-        number = max((int(path.name[7:]) for path in old if path.name[7:].isdigit()), default=0) + 1
+        names = [current.folder, *(path.name for path in old)]  # a client may keep what it read in a deleted folder
+        number = max((int(name[7:]) for name in names if name[7:].isdigit()), default=0) + 1
         folder = f"chroma-{number}"
         new = _Current(folder, self._fingerprint, epoch=current.epoch + 1, form=_FORM)
         try:
