@@ -148,40 +148,6 @@ def garble(folder):
             file.write_bytes(b"garbage" * 100)
 
 
-def formless(folder):
-    """Leave out of what form the folder is."""
-    file = folder.with_name("chroma.json")
-    file.write_text(json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != "form"}))
-
-
-def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, monkeypatch):
-    """
-    A broken folder or one of another form raises only Unavailable; the next catch-up writes all rows into a new one.
-
-    A broken folder is deleted at once: it may be what fills the disk. Nothing is added to a disk that is nearly full.
-    """
-    block = units(20)
-    for break_it in (garble, shutil.rmtree, formless):
-        place = tmp_path / break_it.__name__
-        place.mkdir()
-        with contextlib.closing(Chroma(place, "f")) as first:
-            first.catch_up(Store(block), 100)
-        break_it(place / "chroma-1")
-        with contextlib.closing(Chroma(place, "f")) as chroma:
-            with pytest.raises(Unavailable):
-                chroma.nearest(block[0], 1)
-            assert break_it is formless or sys.platform == "win32" or not [*place.glob("chroma-*")]
-            with monkeypatch.context() as full:
-                full.setattr(chromas, "RESERVE", 1 << 60)
-                with pytest.raises(Unavailable, match="the disk is nearly full"):
-                    chroma.catch_up(Store(block), 100)
-            assert (chroma.seq, chroma.catch_up(Store(block), 100)) == (0, 20)
-            assert chroma.nearest(block[7], 1)[0] == "k7"
-        folder = json.loads((place / "chroma.json").read_text())["folder"]
-        assert [path.name for path in place.glob("chroma-*")] == [folder]
-        assert break_it is shutil.rmtree or folder == "chroma-2"
-
-
 def test_a_query_waits_a_moment_for_the_lock(begun, tmp_path):
     """A query that finds the lock taken, by a process or a thread, is Unavailable after about 100 ms."""
     block = units(5)

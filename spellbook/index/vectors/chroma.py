@@ -32,6 +32,9 @@ BATCH = 1_000
 RESERVE = 200_000_000
 """Bytes that Chroma leaves free on the disk, which notes need more. By hand."""
 
+_DEATHS = 3
+"""Processes that end while they use the index, one after another, until it is built anew. By hand: one is killed."""
+
 _PATIENCE = 0.1
 """Seconds that a question waits for the lock: the search without Chroma takes about as long."""
 
@@ -286,7 +289,8 @@ class Chroma:
     @contextlib.contextmanager
     def _given_up_on_error(self, current: _Current) -> Iterator[None]:
         try:
-            yield
+            with self._outlived():
+                yield
         except Unavailable:
             raise
         # Chroma's errors share no base, and its Rust side panics with a BaseException.
@@ -300,6 +304,20 @@ class Chroma:
             with contextlib.suppress(OSError):
                 self._save(current._replace(seq=0, fingerprint=""))
             raise Unavailable(str(error)) from error
+
+    @contextlib.contextmanager
+    def _outlived(self) -> Iterator[None]:
+        """Raise RuntimeError if the processes that used the index last ended in it: damaged files can end a process."""
+        mark = self.state / "chroma.used"  # a letter for each process that is in it, or ended there
+        try:
+            with contextlib.suppress(OSError), mark.open("ab") as file:
+                file.write(b".")
+                if file.tell() > _DEATHS:
+                    raise RuntimeError(f"{_DEATHS} processes ended in it")
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                platform.discard(mark)
 
     def _open(self, current: _Current) -> Any:
         self._used = time.monotonic()
@@ -316,6 +334,8 @@ class Chroma:
                 embedding_function=None,
                 configuration={"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}},
             )
+            if current.rows and not self.collection.count():
+                raise RuntimeError("its rows are gone")
             self._opened = (current.folder, current.epoch)
         return self.collection
 
