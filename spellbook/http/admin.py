@@ -34,7 +34,7 @@ from spellbook.mcp.toolsets import memento
 from spellbook.memories.memories import TYPES
 from spellbook.search import newest
 from spellbook.system import platform
-from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.names import TRASH
 from spellbook.verbs.arguments import DRY_RUN
 from spellbook.verbs.declare import choice, flag, needed, number, share, text, texts, verb
@@ -153,8 +153,8 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
     for done, action in enumerate(actions):
         report(action, done, len(actions))
         tables = max(tables, catalog.upkeep.optimize(action))
-        if action == "index":
-            follow.complete(book.index)
+        if action == "index" and (failed := follow.in_child(book.index, patience=0)):
+            raise StorageError(failed)
     after = catalog.disk_bytes()
     free = catalog.free_bytes()
     advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}

@@ -68,10 +68,12 @@ def places(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
 
 
 def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return `text` with blanks in place of the letters of each span of data."""
-    for first, last in spans:
-        text = f"{text[:first]}{_NO_LINE_END.sub(' ', text[first:last])}{text[last:]}"
-    return text
+    """Return `text` with blanks in place of the letters of each span of data; spans are in order."""
+    parts, at = [], 0
+    for first, last in spans:  # a drawing has one for each of its tags
+        parts += [text[at:first], _NO_LINE_END.sub(" ", text[first:last])]
+        at = last
+    return "".join(parts) + text[at:]
 
 
 def elided(text: str, spans: Sequence[tuple[int, int]], start: int, end: int) -> str:

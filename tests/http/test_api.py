@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from filelock import FileLock
 from starlette.testclient import TestClient
 
 from spellbook.cli import main
@@ -305,15 +306,17 @@ def test_what_a_caller_did_wrong_is_no_failing_call(api, book, write_note):
 
 def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch, book, vault):
     """
-    The answer is 202 with the job.
+    The answer is 202 with the job. Where another process fills Chroma, that one goes on.
 
     Alerts are sentences in both languages, with values and units, and say since when they hold. Texts without a vector
     are no alert until an hour has passed. Of a vault that went away the alerts say so.
     """
     monkeypatch.setattr("spellbook.http.admin._WAIT", 0.0)
-    done = api.post("/admin/database/optimize", json={"actions": ["vacuum"]})
-    assert done.status_code in {200, 202}  # it may be quicker than no time at all
-    if done.status_code == 202:
+    (vault / "tea.md").write_text("Green tea.\n", "utf-8")
+    book.reindex()
+    with FileLock(book.config.state / "chroma-follow.lock"):
+        done = api.post("/admin/database/optimize", json={"actions": ["index", "vacuum"]})
+        assert done.status_code == 202
         job = api.app_served.jobs.wait(done.json()["job"]["id"], 30)
         assert done.headers["location"].endswith(job.id)
         assert (job.kind, job.state) == ("optimize", "done")

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -108,6 +109,15 @@ def test_data_of_programs_is_not_embedded(name: str, fence: str) -> None:
 def test_what_a_person_reads_is_text(name: str, fence: str) -> None:
     """Tables, logs, lists, code, ledgers and short pieces of data are text."""
     assert parse("a.md", note_with(TEXT[name], fence).encode()).data == ()
+
+
+def test_a_drawing_of_many_tags_takes_linear_time() -> None:
+    """A drawing of 150,000 tags, each of them data, is cut within seconds."""
+    note = parse("a.md", b"# Map\n\n<svg>" + b"<g/>a\n" * 150_000 + b"</svg>\n")
+    began = time.process_time()
+    assert len(note.data) > 150_000
+    assert "".join(piece.text for piece in cut(note)).count("a") > 150_000
+    assert time.process_time() - began < 4
 
 
 def test_words_in_a_drawing_are_text() -> None:

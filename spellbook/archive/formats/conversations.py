@@ -176,12 +176,14 @@ def _time_of(message: Mapping[str, Any]) -> float:
 
 
 def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
-    role, meta, content = ((message.get(key) or {}) for key in ("author", "metadata", "content"))
-    is_person = role.get("role") == "user"
+    role = (message.get("author") or {}).get("role")
+    # Nobody saw what a model and its tools tell each other, which may have any form.
+    if role not in {"user", "assistant"} or message.get("recipient", "all") != "all":
+        return
+    meta, content = ((message.get(key) or {}) for key in ("metadata", "content"))
+    is_person = role == "user"
     kind = content.get("content_type")
-    # Nobody saw what a model and its tools tell each other.
-    is_hidden = message.get("recipient", "all") != "all" or meta.get("is_visually_hidden_from_conversation")
-    if is_hidden or role.get("role") not in {"user", "assistant"} or kind in _UNSEEN_KINDS:
+    if meta.get("is_visually_hidden_from_conversation") or kind in _UNSEEN_KINDS:
         return
     text = str(content.get("text") or "")
     if kind == "code":

@@ -29,6 +29,12 @@ _log = logging.getLogger(__name__)
 BATCH = 1_000
 """Rows that are written while the lock is held once: 0.3 s, and as quick a row as in larger batches."""
 
+RESERVE = 200_000_000
+"""Bytes that Chroma leaves free on the disk, which notes need more. By hand."""
+
+_DEATHS = 3
+"""Processes that end while they use the index, one after another, until it is built anew. By hand: one is killed."""
+
 _PATIENCE = 0.1
 """Seconds that a question waits for the lock: the search without Chroma takes about as long."""
 
@@ -159,6 +165,8 @@ class Chroma:
                 current = self.begin_writing(current)
                 todo = source.changes(0)
         for keys, seen in batches(todo, BATCH):
+            if shutil.disk_usage(self.state).free < RESERVE:
+                raise Unavailable("the disk is nearly full")
             with self._writing(current) as (collection, now):
                 added += self._add(collection, now, keys, source, seen)
             if added and time.monotonic() > until:
@@ -281,7 +289,8 @@ class Chroma:
     @contextlib.contextmanager
     def _given_up_on_error(self, current: _Current) -> Iterator[None]:
         try:
-            yield
+            with self._outlived():
+                yield
         except Unavailable:
             raise
         # Chroma's errors share no base, and its Rust side panics with a BaseException.
@@ -291,9 +300,24 @@ class Chroma:
                 raise
             folder = self.state / current.folder
             _log.warning("The Chroma index in %s failed (%s); it will be built anew.", folder, error)
+            shutil.rmtree(folder, ignore_errors=True)  # it may be what fills the disk
             with contextlib.suppress(OSError):
                 self._save(current._replace(seq=0, fingerprint=""))
             raise Unavailable(str(error)) from error
+
+    @contextlib.contextmanager
+    def _outlived(self) -> Iterator[None]:
+        """Raise RuntimeError if the processes that used the index last ended in it: damaged files can end a process."""
+        mark = self.state / "chroma.used"  # a letter for each process that is in it, or ended there
+        try:
+            with contextlib.suppress(OSError), mark.open("ab") as file:
+                file.write(b".")
+                if file.tell() > _DEATHS:
+                    raise RuntimeError(f"{_DEATHS} processes ended in it")
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                platform.discard(mark)
 
     def _open(self, current: _Current) -> Any:
         self._used = time.monotonic()
@@ -310,6 +334,8 @@ class Chroma:
                 embedding_function=None,
                 configuration={"hnsw": {"space": "cosine", "ef_search": EF_SEARCH}},
             )
+            if current.rows and not self.collection.count():
+                raise RuntimeError("its rows are gone")
             self._opened = (current.folder, current.epoch)
         return self.collection
 
@@ -335,7 +361,8 @@ class Chroma:
         """Start an empty folder and clear away the old ones."""
         self.close()
         old = [path for path in self.state.glob("chroma-*") if path.is_dir()]
-        number = max((int(path.name[7:]) for path in old if path.name[7:].isdigit()), default=0) + 1
+        names = [current.folder, *(path.name for path in old)]  # a client may keep what it read in a deleted folder
+        number = max((int(name[7:]) for name in names if name[7:].isdigit()), default=0) + 1
         folder = f"chroma-{number}"
         new = _Current(folder, self._fingerprint, epoch=current.epoch + 1, form=_FORM)
         try:

@@ -137,10 +137,12 @@ def in_child(index: Index, stopping: threading.Event | None = None, *, patience:
 
 
 def complete(index: Index) -> None:
-    """Catch up in a child process until nothing is missing. Raises Unavailable."""
+    """Catch up in a child process until nothing is missing. Raises Unavailable, also before all notes are read."""
     if failed := in_child(index, patience=COPY_PATIENCE):
         raise Unavailable(failed)
-    if index.catalog.is_read and index.catalog.vectors.changes(index.chroma.seq, 1):
+    if not index.catalog.is_read:
+        raise Unavailable("not all notes are read yet")
+    if index.catalog.vectors.changes(index.chroma.seq, 1):
         raise Unavailable("another process has been at it for a minute")
 
 

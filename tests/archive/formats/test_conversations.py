@@ -46,6 +46,22 @@ def test_a_question_stands_beside_its_answer() -> None:
     assert "How do we rotate keys?" in chunks[1].embedded
 
 
+@pytest.mark.parametrize("role", ["system", "tool"])
+def test_what_nobody_saw_may_have_any_form(role: str) -> None:
+    """A message of a tool or of the system is left out before its parts are read, whatever they are."""
+    chat = gpt("How do we rotate keys?", "Twice a year.")
+    chat["mapping"]["hidden"] = {
+        "message": {"author": {"role": role}, "content": "{}", "metadata": "x"},
+        "parent": "n1",
+    }
+    whole = convert(chat)
+    chat["current_node"] = "hidden"
+    note = convert(chat)
+    assert whole is not None
+    assert note is not None
+    assert [*note.pieces] == [*whole.pieces]
+
+
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
