@@ -276,23 +276,23 @@ class Small:
     scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
     is_down: bool = False
 
-    def vectors(self, texts, query=False):
+    def vectors(self, texts: Any, query: bool = False) -> Any:
         if self.is_down:
             raise EmbeddingError("The small one is down.", "Start it.")
         self.log += [(text, query) for text in texts]
         return np.rint(HashEmbedder().embed_passages(texts) * 127).astype(np.int8)
 
-    def describe(self):
+    def describe(self) -> Any:
         return "small"
 
-    def taken(self):
+    def taken(self) -> Any:
         """How many texts it was given since the last call."""
         count = len(self.log)
         self.log.clear()
         return count
 
 
-def stored(index):
+def stored(index: Any) -> Any:
     """The texts of chunks and labels that have a vector of the second encoder, under the key they have now."""
     return {
         text

@@ -78,11 +78,11 @@ TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).filter(
 )  # fmt: skip
 
 
-def files(vault):
+def files(vault: Any) -> Any:
     return [file for file in vault.rglob("*") if file.is_file()]
 
 
-def tree(vault):
+def tree(vault: Any) -> Any:
     """Every file of a vault, trash included, with its bytes and mode."""
     return {
         file.relative_to(vault).as_posix(): (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))

@@ -427,7 +427,9 @@ def test_open_starts_the_editor_at_the_line(
     assert "no memory" in spellbook("--vault", vault, "open", "nowhere", code=1).stderr
 
 
-def test_visual_comes_first_and_an_empty_one_is_none(vault, write_note, programs, monkeypatch):
+def test_visual_comes_first_and_an_empty_one_is_none(
+    vault: Path, write_note: Callable[..., Path], programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """VISUAL comes before EDITOR; without either the error says what to set, and nothing is started."""
     write_note("a.md", "text")
     programs.make("one")

@@ -22,7 +22,9 @@ from tests.commands import on_a_terminal, process, spellbook
         (b".*/\n", b".*/\n"),
     ],
 )
-def test_init_in_a_git_repository(tmp_path, monkeypatch, before, after):
+def test_init_in_a_git_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, after: bytes
+) -> None:
     """
     `init` offers a .gitignore line for the trash only where git would include it; it writes it only on request and
     keeps all other bytes.

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -46,7 +47,7 @@ entries = st.lists(
 bodies = st.sampled_from(["", "\n# T\n\n## A\n\nx\n", "## A\n\n---\n\nb\n", "x", "\r\ny\n", "\n\n"])
 
 
-def file_of(parts, body, end, bom):
+def file_of(parts: Any, body: Any, end: Any, bom: Any) -> Any:
     header = "".join(f"{key}: {value}\n{between}" for key, value, between in parts)
     return bom + f"---\n{header}---\n".replace("\n", end) + body
 
@@ -81,7 +82,7 @@ new_values = st.one_of(
 keys = st.sampled_from([*(key.strip('"') for key in ENTRIES), "brand new", "새 열쇠"])
 
 
-def owner(parts, end):
+def owner(parts: Any, end: Any) -> Any:
     """Return each header line with its key; None for comments and blank lines in between."""
     for key, value, between in parts:
         yield from ((key.strip('"'), line + end) for line in f"{key}: {value}".split("\n"))
@@ -91,7 +92,7 @@ def owner(parts, end):
 
 
 @given(entries, bodies, st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["", "\ufeff"]), keys, new_values)
-def test_with_meta_changes_one_key(parts, body, end, bom, key, value):
+def test_with_meta_changes_one_key(parts: Any, body: Any, end: Any, bom: Any, key: Any, value: Any) -> None:
     """
     Setting a key keeps all other values, header lines and the body. Setting every key to its own value leaves the file
     unchanged, spelling included.
@@ -112,7 +113,7 @@ def test_with_meta_changes_one_key(parts, body, end, bom, key, value):
 
 
 @given(entries, bodies, st.sampled_from(["\n", "\r\n"]), keys, st.sampled_from(["plain", 0.5, ["ops", "new"], None]))
-def test_with_meta_hardly_ever_refuses(parts, body, end, key, value):
+def test_with_meta_hardly_ever_refuses(parts: Any, body: Any, end: Any, key: Any, value: Any) -> None:
     """Only values tied together by an anchor, a tag or nesting are refused; ordinary frontmatter can be changed."""
     note = parse("a.md", file_of(parts, body, end, "").encode())
     if not any("&" in each or "!!" in each for _, each, _ in parts):
@@ -120,7 +121,7 @@ def test_with_meta_hardly_ever_refuses(parts, body, end, key, value):
         assert after.meta.get(key) == (as_label(value) if key in LABELS else value)
 
 
-def headed(*lines, body=""):
+def headed(*lines: Any, body: str = "") -> Any:
     return "---\n" + "".join(f"{line}\n" for line in lines) + f"---\n{body}"
 
 
@@ -167,7 +168,7 @@ def headed(*lines, body=""):
         ("---\nunclosed\n", {"a": 1}, headed("a: 1", body="---\nunclosed\n")),
     ],
 )
-def test_with_meta(before, changes, after):
+def test_with_meta(before: Any, changes: dict[str, Any], after: Any) -> None:
     """The changed file equals the expected one, byte for byte."""
     assert with_meta(parse("a.md", before.encode()), changes) == after
 
@@ -187,7 +188,7 @@ def test_with_meta(before, changes, after):
         ("a: 1", {"a": "\ud800"}, Conflict, "nothing was changed"),
     ],
 )
-def test_what_is_faulty_or_hangs_together_is_refused(header, changes, error, said):
+def test_what_is_faulty_or_hangs_together_is_refused(header: Any, changes: Any, error: Any, said: Any) -> None:
     """
     Faulty frontmatter is never changed; the message names the line. A change that would affect another key, or that
     could not be read back, such as one with endless nesting, is a Conflict.
@@ -222,7 +223,7 @@ contents = st.one_of(
 )
 
 
-def outline(note, low, high):
+def outline(note: Any, low: Any, high: Any) -> Any:
     """Return the headings outside of two positions of a note; those behind are counted from the end."""
     starts = [note.body_at + len("".join(lines(note.body)[: block.start])) for block in note.blocks]
     found = [(at, block) for at, block in zip(starts, note.blocks, strict=True) if block.kind == "heading"]
@@ -230,7 +231,7 @@ def outline(note, low, high):
 
 
 @given(notes, st.integers(0, 20), contents)
-def test_a_change_stays_inside_the_section(text, which, content):
+def test_a_change_stays_inside_the_section(text: Any, which: Any, content: Any) -> None:
     """Rewriting a section, and cutting it, keeps the text around it and its meaning, or is refused."""
     note = parse("a.md", text.encode())
     pieces = cut(note)
@@ -250,7 +251,7 @@ def test_a_change_stays_inside_the_section(text, which, content):
         assert 0 <= len(without(note, piece)) - (len(note.text) - (piece.end - piece.start)) <= 4
 
 
-def one_end(text):
+def one_end(text: Any) -> Any:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -282,7 +283,7 @@ NOTE = "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nb\n"
         ("x\n## A\n\ny\n\nB\n---\n", "#a", None, "x\n\nB\n---\n"),  # a blank line where one is needed
     ],
 )
-def test_a_section_is_rewritten_or_cut_out(before, suffix, content, after):
+def test_a_section_is_rewritten_or_cut_out(before: Any, suffix: Any, content: Any, after: Any) -> None:
     """
     The file with the section rewritten, or without it (no content), equals the expected one, byte for byte. Text that
     would absorb the next section, or make a first section frontmatter, is refused (nothing is expected).
@@ -310,7 +311,7 @@ def test_a_section_is_rewritten_or_cut_out(before, suffix, content, after):
         pytest.param("", "abyd", None, id="all deleted"),
     ],
 )
-def test_two_changes_of_lines(ours, theirs, wanted):
+def test_two_changes_of_lines(ours: str, theirs: str, wanted: str | None) -> None:
     """Undo over a later edit keeps both, in either order; where they meet at one place it decides nothing."""
     base, ours, theirs = ("".join(f"{letter}\r\n" for letter in text) for text in ("abcd", ours, theirs))
     both = merged(base, ours, theirs)

@@ -5,8 +5,10 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from spellbook.editing.edits import merged
 from spellbook.index.vectors import follow
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.library.limited import seen_by
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database
@@ -54,7 +57,7 @@ ACTIONS = {
 
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=6))
-def test_undo_restores_every_byte(actions):
+def test_undo_restores_every_byte(actions: Any) -> None:
     """Undoing changes one by one restores each earlier state, with trash and modes; redoing does too."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder, "vault")
@@ -83,7 +86,7 @@ def test_undo_restores_every_byte(actions):
             assert told(book.index) == from_scratch(vault, Path(folder, "fresh"))
 
 
-def test_what_was_undone_is_found_again(book, harbour):
+def test_what_was_undone_is_found_again(book: Spellbook, harbour: Any) -> None:
     """After undo the index is up to date at once; a file in the trash is moved back, with its times, not written anew."""
     before = harbour.stat()
     book.erase("harbour.md")
@@ -96,7 +99,7 @@ def test_what_was_undone_is_found_again(book, harbour):
     assert (after.st_ino, after.st_mtime_ns, after.st_mode) == (before.st_ino, before.st_mtime_ns, before.st_mode)
 
 
-def test_an_edit_in_another_place_stays(book, harbour):
+def test_an_edit_in_another_place_stays(book: Spellbook, harbour: Any) -> None:
     """In a file edited since, only the lines of the change are reverted: of the last one, or of one below a newer one."""
     book.revise("harbour#one", "a")
     book.erase("harbour#two")
@@ -117,7 +120,9 @@ def test_an_edit_in_another_place_stays(book, harbour):
     ],
     ids=["changed", "gone", "in the way"],
 )
-def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, edit):
+def test_an_edit_in_the_same_place_is_a_conflict(
+    book: Spellbook, harbour: Any, vault: Path, change: Callable[..., Any], edit: Callable[..., Any]
+) -> None:
     """If the same lines were edited since, nothing is undone, the error shows the edit, and the log gets no entry."""
     change(book)
     edit(harbour)
@@ -130,7 +135,7 @@ def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, e
     assert [entry.id for entry in book.log()] == [1]
 
 
-def test_all_files_are_undone_or_none(book, vault, write_note):
+def test_all_files_are_undone_or_none(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
     """
     A change of many files that fails leaves every file as it was and no log entry. A move never overwrites, and moves
     no file that has other bytes.
@@ -140,7 +145,7 @@ def test_all_files_are_undone_or_none(book, vault, write_note):
     before = tree(vault)
     notes, was = book.index.vault, digest((vault / "t/0.md").read_bytes())
 
-    def fail():
+    def fail() -> None:
         with notes.change("mv", "all"):
             notes.write("t/0.md", b"two", was)
             notes.create("t", "new", b"new")
@@ -161,7 +166,7 @@ def test_all_files_are_undone_or_none(book, vault, write_note):
 @given(
     *[st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "\n", "가\n", "z"]), max_size=6).map("".join) for _ in range(3)]
 )
-def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
+def test_a_three_way_merge_is_right_or_refused(base: Any, ours: Any, theirs: Any) -> None:
     """A change of one side alone is kept, and swapping the sides gives the same result."""
     assert merged(base, base, theirs) == theirs
     assert merged(base, ours, base) == ours
@@ -171,7 +176,9 @@ def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
 # -- for good
 
 
-def test_what_was_erased_for_good_is_kept_nowhere(book, vault, write_note, harbour, tmp_path):
+def test_what_was_erased_for_good_is_kept_nowhere(
+    book: Spellbook, vault: Path, write_note: Callable[..., Path], harbour: Any, tmp_path: Path
+) -> None:
     """
     After erase --hard neither the note nor its earlier texts in the journal are on the disk, also after it was moved,
     or replaced by an import and restored; nor is a section. Other changes can still be undone.
@@ -214,7 +221,9 @@ def found(*folders: Path) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
-def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_note, way):
+def test_no_file_of_the_state_holds_what_was_erased_for_good(
+    book: Spellbook, vault: Path, write_note: Callable[..., Path], way: str
+) -> None:
     """After erase --hard no file of the state holds title, text, labels or path, while the book is open and after."""
     one, two, three, four, five, six, seven, eight, nine = TOLD
     for number in range(30):
@@ -255,7 +264,7 @@ def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_
 
 
 @pytest.mark.slow
-def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path, monkeypatch):
+def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After erase --hard was killed anywhere, repeating it leaves no trace of the note in the state folder."""
     one, two, three, *_ = TOLD
     note = f"---\nid: X1\ntitle: {one}\nkeywords: [{three}]\n---\nSaid: {two}.\n".encode()
@@ -269,7 +278,7 @@ def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path, monkeypatch):
 # -- the journal itself
 
 
-def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path):
+def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path: Path) -> None:
     """They are found by its path, newest first, however many others came after; one that left it as it was is none."""
     journal = Journal(tmp_path)
     for path in ("a.md", "b.md", "a.md", "b.md", "b.md"):
@@ -286,7 +295,7 @@ def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path):
     journal.close()
 
 
-def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
+def test_the_journal_stays_within_its_days_and_bytes(tmp_path: Path) -> None:
     """
     Entries past the day limit are removed with their texts. Of too many bytes the oldest entries are removed first; the
     newest can always be undone, however large, until the next.
@@ -316,13 +325,13 @@ def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
     journal.close()
 
 
-def test_a_journal_that_fails_during_a_change(tmp_path, monkeypatch):
+def test_a_journal_that_fails_during_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed write leaves nothing in it, and the entry is complete."""
     journal = Journal(tmp_path)
     transaction = Database.transaction
 
     @contextlib.contextmanager
-    def full(self):
+    def full(self) -> Any:
         with transaction(self) as connection:
             yield connection
             raise StorageError("the disk is full")
@@ -339,7 +348,7 @@ def test_a_journal_that_fails_during_a_change(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
-def test_a_journal_that_is_lost_during_a_change(tmp_path):
+def test_a_journal_that_is_lost_during_a_change(tmp_path: Path) -> None:
     """If it is deleted, its rest is no part of the next entry."""
     journal = Journal(tmp_path)
     with journal.entry("second"):
@@ -354,7 +363,9 @@ def test_a_journal_that_is_lost_during_a_change(tmp_path):
     journal.close()
 
 
-def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(vault, tmp_path, monkeypatch):
+def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
+    vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     A full disk of the state folder keeps nothing of a half-made change in the vault. If it fills up when a change is made,
     that is no failure: the log calls the change unfinished, and it can be undone.
@@ -362,11 +373,11 @@ def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
     notes = Vault(grow(vault, {"a.md": b"a", "b.md": b"b"}), tmp_path / "locks")
 
     @contextlib.contextmanager
-    def full(self):
+    def full(self) -> Any:
         raise StorageError("the disk is full")
         yield
 
-    def merge():
+    def merge() -> None:
         with notes.change("merge"):
             notes.create("t", "new", b"new")
             notes.write("a.md", b"changed", digest(b"a"))

@@ -10,6 +10,9 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.extract import read
 from spellbook.index.filters import path_glob
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.models.embedders import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
@@ -48,7 +52,7 @@ HEADERS = {
 }
 
 
-def test_odd_values_stop_nothing(book, write_note, tmp_path):
+def test_odd_values_stop_nothing(book: Spellbook, write_note: Callable[..., Path], tmp_path: Path) -> None:
     """With any frontmatter and file date all notes are found, and all output is valid JSON."""
     write_note("plain.md", "# Plain\n\nThe lighthouse.\n")
     for name, header in HEADERS.items():
@@ -70,7 +74,9 @@ def test_odd_values_stop_nothing(book, write_note, tmp_path):
     json.loads((tmp_path / "json").read_text(), parse_constant=pytest.fail)
 
 
-def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypatch):
+def test_a_note_that_cannot_be_stored_stops_no_other(
+    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     A note that cannot be stored is named until it changes; the others of its batch are indexed. A full disk is reported as
     such, not as a fault of a note.
@@ -97,7 +103,7 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
         [[pages]] = rows(index.catalog, "PRAGMA page_count")
         connection = Database.connection
 
-        def limited(self):
+        def limited(self) -> Any:
             found = connection(self)
             found.execute(f"PRAGMA max_page_count = {pages + 2}")
             return found
@@ -112,7 +118,9 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
-def test_files_that_are_no_regular_files_are_named_and_not_read(book, vault, write_note, tmp_path):
+def test_files_that_are_no_regular_files_are_named_and_not_read(
+    book: Spellbook, vault: Path, write_note: Callable[..., Path], tmp_path: Path
+) -> None:
     """
     FIFOs, devices and links to them are named and block no scan; in the place of settings a huge file neither. FILE must be a
     regular file, and stdin is read up to the size limit of a note; `install` leaves others alone.
@@ -161,7 +169,7 @@ PATTERNS = ["*a*a*a*a*a*b", "**/a/**/a/**/a/**/a/**/b", "a/**/*a*a*a*a*b/**/c", 
 LONG = ["a" * 255, "a/" * 2_000 + "a.md", "a" * 4_000]
 
 
-def test_no_pattern_and_no_setting_takes_long(book, vault):
+def test_no_pattern_and_no_setting_takes_long(book: Spellbook, vault: Path) -> None:
     """
     Matching a path with a pattern or glob, or finding links that nobody closes, takes linear time. Too long or too many
     patterns are refused by file and line, and nothing is indexed. Any config.toml is read at once or refused with a short
@@ -198,7 +206,9 @@ def test_no_pattern_and_no_setting_takes_long(book, vault):
 # -- a journal and a catalog that are none
 
 
-def test_a_damaged_journal_or_catalog_is_set_aside_and_told(vault, write_note, tmp_path, caplog):
+def test_a_damaged_journal_or_catalog_is_set_aside_and_told(
+    vault: Path, write_note: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """
     Commands continue with a new journal; log, undo and doctor say what is lost and where the old file is. A damaged catalog
     that is set aside is reported too; nothing is lost. A stored text that does not match its hash counts as missing.
@@ -266,7 +276,7 @@ TOPICS = (
 )
 
 
-def test_bad_input_is_an_error_with_a_message(book, vault, write_note):
+def test_bad_input_is_an_error_with_a_message(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
     """
     An unknown name is a SpellbookError with message and hint, and no file changes. An invalid chunk is named by its number,
     and nothing of the batch is written; an empty batch is INVALID_INPUT.
@@ -293,7 +303,7 @@ def test_bad_input_is_an_error_with_a_message(book, vault, write_note):
     assert held(vault) == before
 
 
-def test_a_memory_lands_in_the_vault_whatever_its_topic(book, vault, tmp_path):
+def test_a_memory_lands_in_the_vault_whatever_its_topic(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """Whatever topic, category and title are, a new note is inside the vault and found."""
     for topic in TOPICS:
         metadata = {**GOOD["metadata"], "topic": topic, "category": topic[:200], "title": topic}
@@ -363,7 +373,9 @@ a]]b.md
 a%%b.md""".splitlines()
 
 
-def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called(book, vault, write_note):
+def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called(
+    book: Spellbook, vault: Path, write_note: Callable[..., Path]
+) -> None:
     """
     A wikilink to the file of a note that was just written leads to it, by name, by path and by the relation that supersedes
     it. So does such a relation to a file of any name that a person gave.
@@ -387,6 +399,6 @@ def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called
     assert [leading(book, each.path) for each in successors] == [[path] for path in (*paths, *by_hand)]
 
 
-def leading(book, path):
+def leading(book: Any, path: Any) -> Any:
     """The paths that the links of a note lead to, None for a link that leads nowhere."""
     return [link.path for link in related.links(book.index.catalog.links, path)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def right_of(called: str) -> str:
     return "write" if called in WRITE else "read"
 
 
-def test_every_endpoint_has_its_right(book):
+def test_every_endpoint_has_its_right(book: Spellbook) -> None:
     """
     As the tables above say, which a person reads.
 
@@ -71,7 +72,9 @@ def test_every_endpoint_has_its_right(book):
             assert answer.status_code not in {401, 403, 500}, (called, answer.text)
 
 
-def test_a_damaged_index_of_words_is_a_search_error_at_every_door(api, write_note, book, vault, monkeypatch):
+def test_a_damaged_index_of_words_is_a_search_error_at_every_door(
+    api: TestClient, write_note: Callable[..., Path], book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     Programs, agents and people get SEARCH_ERROR, and asking again, as the hint says, finds the note.
 
@@ -82,7 +85,7 @@ def test_a_damaged_index_of_words_is_a_search_error_at_every_door(api, write_not
     book.reindex()
     catalog = book.index.catalog
 
-    async def tool(agent):
+    async def tool(agent: Any) -> Any:
         return str(await agent.answer("find", keywords="Fridays"))
 
     def command() -> str:
@@ -121,7 +124,7 @@ def test_a_damaged_index_of_words_is_a_search_error_at_every_door(api, write_not
 BODIES = (b"{", b"[1]", b'{"text": NaN}', b"[" * 100_000, b"\xff", b'{"text": "\\ud800"}', b"")
 
 
-def test_what_is_wrong_is_named(api, book):
+def test_what_is_wrong_is_named(api: TestClient, book: Spellbook) -> None:
     """
     Malformed and unbounded parameters and bodies: 400 with the field's name; nothing is written.
 
@@ -235,13 +238,13 @@ def test_no_caller_names_a_file_of_the_server(book: Spellbook, tmp_path: Path) -
         assert "port 8443" in tool(client, "get", article_id=done["id"], include_content=True)
 
 
-def alerts(api, **headers):
+def alerts(api: Any, **headers: Any) -> Any:
     """The alerts that there are, by id."""
     listed = api.get("/admin/alerts/performance", headers=headers).json()["alerts"]
     return {each["id"]: each for each in listed}
 
 
-def test_what_was_counted_survives_a_restart(book, vault):
+def test_what_was_counted_survives_a_restart(book: Spellbook, vault: Path) -> None:
     """Calls, errors and times are those of all servers of this vault. A refused rate is counted, and is an alert."""
     served = Served(book)
     token = served.tokens.add("me", "admin")
@@ -263,7 +266,9 @@ def test_what_was_counted_survives_a_restart(book, vault):
         assert again.meter.read(1)[1]["calls"] >= 7  # the admin's own calls, too
 
 
-def test_what_a_caller_did_wrong_is_no_failing_call(api, book, write_note):
+def test_what_a_caller_did_wrong_is_no_failing_call(
+    api: TestClient, book: Spellbook, write_note: Callable[..., Path]
+) -> None:
     """
     Typing errors of agents raise no alert, however many; Spellbook's own failures do, if there are enough calls.
 
@@ -303,7 +308,9 @@ def test_what_a_caller_did_wrong_is_no_failing_call(api, book, write_note):
     assert len(book.meter.warm(60)) - before == 2
 
 
-def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch, book, vault):
+def test_optimize_that_takes_long_goes_on_as_a_job(
+    api: TestClient, monkeypatch: pytest.MonkeyPatch, book: Spellbook, vault: Path
+) -> None:
     """
     The answer is 202 with the job.
 

@@ -102,7 +102,7 @@ def told(app: Any, host: str | None, peer: str, server: tuple[str, int] = HERE, 
     return started[0]
 
 
-def test_who_needs_a_token(served):
+def test_who_needs_a_token(served: Served) -> None:
     """
     Everybody but a program of this machine that asks directly, by a loopback name and the port, while there is no token.
 

@@ -27,7 +27,7 @@ def tokens(file: Path) -> Tokens:
     return Tokens(file, {})
 
 
-def test_a_token_names_its_caller_and_no_other_text_does(file, tokens):
+def test_a_token_names_its_caller_and_no_other_text_does(file: Path, tokens: Tokens) -> None:
     """
     The token that `add` returns, and nothing near it, is its caller, with the rights that were given.
 
@@ -52,7 +52,9 @@ def test_a_token_names_its_caller_and_no_other_text_does(file, tokens):
     assert not [each for each in file.parent.iterdir() if each.suffix == ".tmp"]
 
 
-def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch, file):
+def test_a_cookie_stands_for_its_token_until_it_ends(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
     """
     For thirty days; no changed one does, none whose token was removed or made anew, and the form's value is its own.
 
@@ -93,7 +95,7 @@ def test_a_cookie_stands_for_its_token_until_it_ends(tokens, monkeypatch, file):
     assert len(json.loads(file.read_text())["logins"]) == 2
 
 
-def test_a_lent_token_is_of_this_process_alone(file, tokens):
+def test_a_lent_token_is_of_this_process_alone(file: Path, tokens: Tokens) -> None:
     """
     It is in no file, closes nothing for others, stands beside one of its name, and a new one replaces it.
 
@@ -149,7 +151,7 @@ print(*(tokens.add(f"{sys.argv[2]}{i}") for i in range(5)))
         assert file.read_bytes() == bad
 
 
-def test_the_token_of_the_environment(file):
+def test_the_token_of_the_environment(file: Path) -> None:
     """SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown."""
     tokens = Tokens(file, {"SPELLBOOK_TOKEN": GIVEN})
     mine = Caller("SPELLBOOK_TOKEN", "write", "private")
@@ -163,7 +165,7 @@ def test_the_token_of_the_environment(file):
     assert "hunter2" not in str(raised.value)
 
 
-def test_rights_are_checked(tokens):
+def test_rights_are_checked(tokens: Tokens) -> None:
     """
     A name holds no sign that changes the order of a line, nor a second line.
 

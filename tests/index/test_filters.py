@@ -4,11 +4,15 @@ import contextlib
 import datetime as dt
 import itertools
 import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spellbook.index import lookup, sync
 from spellbook.index.filters import Condition, conditions, from_pairs
+from spellbook.library.book import Spellbook
 from spellbook.library.doctor import checks
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import held, note_writer, opened, rows
@@ -64,7 +68,7 @@ PAIRS = [
 ]
 
 
-def test_forms_of_a_filter():
+def test_forms_of_a_filter() -> None:
     """
     A date is the whole day, month or year, in local time; a range may be open; a time with a zone is that instant. An
     invalid filter, or one of too many or too long globs, is refused by its key, with an example; 2,000 globs of 1,000
@@ -108,7 +112,7 @@ NOTES: dict[str, dict[str, object]] = {
 
 
 @pytest.fixture(scope="module")
-def filtered(tmp_path_factory):
+def filtered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The paths of NOTES that meet a filter."""
     folder = tmp_path_factory.mktemp("filtered")
     for path, meta in NOTES.items():
@@ -156,7 +160,7 @@ MET = [
 ]
 
 
-def test_filters(filtered):
+def test_filters(filtered: Any) -> None:
     """
     A filter leaves the notes that meet all of its keys. Values compare without case, blanks and number form. A key that no note has is INVALID_INPUT and lists the keys in
     use; so are hundreds of keys, without a list.
@@ -187,7 +191,7 @@ LANGUAGES = [
 ]
 
 
-def test_notes_have_a_language_of_their_own_or_by_their_text(vault, write_note):
+def test_notes_have_a_language_of_their_own_or_by_their_text(vault: Path, write_note: Callable[..., Path]) -> None:
     """The declared language wins, also under `lang` and with a region; unclear text has none."""
     for number, (text, meta, _) in enumerate(LANGUAGES):
         write_note(f"{number}.md", text, **meta)
@@ -205,7 +209,7 @@ ASKED = [
 ]
 
 
-def test_a_value_is_found_as_it_is_written(book, write_note):
+def test_a_value_is_found_as_it_is_written(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """
     A filter finds a note by the values of its frontmatter as Obsidian reads them, whatever the case of keys. Where no
     note has a key that tools write, `categories` or `type`, nothing is found.
@@ -239,7 +243,9 @@ def test_a_value_is_found_as_it_is_written(book, write_note):
     assert book.show("c")[0].created is None
 
 
-def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(book, write_note):
+def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(
+    book: Spellbook, write_note: Callable[..., Path]
+) -> None:
     """
     A filter finds it by any of them, also negated; a text with a comma is one category; `categories` is a list. The
     table of contents and the hit name the first; a topic is there once. Of more than a thousand values that notes have, a
@@ -277,7 +283,7 @@ HERON = "P/Heron HTTP API"
 
 
 @pytest.fixture
-def notes(write_note):
+def notes(write_note: Callable[..., Path]) -> None:
     write_note(
         f"{HERON}.md",
         "# Heron API\n\nTop.\n\n## Why: not?\n\nOne.\n\n## C\n\nTwo.\n\n## C++\n\nThree.\n",
@@ -328,7 +334,7 @@ REFUSED = [
 
 
 @pytest.mark.usefixtures("notes")
-def test_what_an_id_means(book, vault, write_note):
+def test_what_an_id_means(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
     """
     Whatever a person or an agent has at hand names a note or a section, as a link would. Two notes of a name are both
     named, with their ids, by every verb; nothing is changed. A path that the index does not know yet names its file,

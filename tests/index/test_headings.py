@@ -1,10 +1,15 @@
 """lookup: headings and blocks by which a part of a note is named."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index import lookup
+from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 
 NOTE = """# Trip
@@ -87,13 +92,13 @@ NAMES = {
 
 
 @pytest.fixture
-def trip(book, write_note):
+def trip(book: Spellbook, write_note: Callable[..., Path]) -> Any:
     write_note("trips/Trip.md", NOTE)
     book.refresh()
     return book
 
 
-def test_a_heading_leads_to_the_section_that_holds_it(trip):
+def test_a_heading_leads_to_the_section_that_holds_it(trip: Any) -> None:
     """`note#Heading` of any level leads to its section: as it is written, as an anchor, below others, and by block."""
     for name, suffix in NAMES.items():
         for id in (f"Trip#{name}", f"trips/Trip.md#{name}", f"[[Trip#{name}]]"):
@@ -102,7 +107,7 @@ def test_a_heading_leads_to_the_section_that_holds_it(trip):
             assert not is_note
 
 
-def test_only_a_whole_section_is_changed(trip, vault):
+def test_only_a_whole_section_is_changed(trip: Any, vault: Path) -> None:
     """Revising and erasing by a heading below a section name the section, and change nothing."""
     before = (vault / "trips/Trip.md").read_bytes()
     for change in (
@@ -118,7 +123,7 @@ def test_only_a_whole_section_is_changed(trip, vault):
     assert "An end.\n" in (vault / "trips/Trip.md").read_text("utf-8")
 
 
-def test_names_of_nothing_name_nothing(trip):
+def test_names_of_nothing_name_nothing(trip: Any) -> None:
     """A heading or a block that is not there is not found, and one that stands in two sections names both."""
     for name in ("Nobody", "People#Places", "Places#손님 명단", "^nobody", "^bob", "repeated-2", "guests-7"):
         with pytest.raises(MemoryNotFound):
@@ -137,7 +142,7 @@ def test_names_of_nothing_name_nothing(trip):
         max_size=8,
     )
 )
-def test_any_heading_leads_to_its_section(headings):
+def test_any_heading_leads_to_its_section(headings: Any) -> None:
     """Whatever a heading below a section is, its key is the same as written, and as an anchor of it."""
     for _, text in headings:
         anchor = lookup.slug(text.strip())

@@ -7,7 +7,10 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -27,7 +30,9 @@ from spellbook.watch.watcher import Watcher
 from tests.helpers import Failing, as_before, opened, until, watched
 
 
-def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note, tmp_path):
+def test_every_verb_sees_the_vault_as_it_is_now(
+    book: Spellbook, vault: Path, write_note: Callable[..., Path], tmp_path: Path
+) -> None:
     """
     Without a watcher each query scans first and sees new, changed and deleted files. `find` uses only words, `memorize`
     only meaning.
@@ -61,7 +66,9 @@ def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note, tmp_pat
     assert (len(answer.hits), ".spellbookignore" in answer.index.reason) == (1, True)
 
 
-def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_note):
+def test_topics_are_read_in_order_by_name_or_with_their_category(
+    book: Spellbook, write_note: Callable[..., Path]
+) -> None:
     """`topic` returns the chunks of all its notes, `category/topic` of one category; a topic may contain a slash."""
     write_note("a.md", "## One\n\nx\n\n## Two\n\ny", topic="t", category="project")
     write_note("b.md", "z", topic="t", category="decision")
@@ -72,7 +79,9 @@ def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_not
     assert counted == {("project", "t", 1, 2), ("decision", "t", 1, 1), ("", "c/d", 1, 1)}
 
 
-def test_a_watched_vault_is_not_scanned(book, write_note, monkeypatch):
+def test_a_watched_vault_is_not_scanned(
+    book: Spellbook, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     Queries do not scan while a living process says that it watches all; they do if it is silent or has ended. Two
     processes that ask at once do not take each other for the watcher. After the state folder was deleted, a query fills
@@ -104,7 +113,7 @@ def test_a_watched_vault_is_not_scanned(book, write_note, monkeypatch):
         assert not book.is_watched()
 
 
-def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
+def test_an_older_watcher_beside_an_upgraded_program(vault: Path, write_note: Callable[..., Path]) -> None:
     """
     The first question after an upgrade reads the vault for the new schema, whatever an older watcher says. Later ones
     do not rely on a watcher of another version, which announces nothing.
@@ -126,7 +135,7 @@ def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
             assert len(book.find("use state").hits) == 3
 
 
-def test_sessions_say_what_to_do_next(vault):
+def test_sessions_say_what_to_do_next(vault: Path) -> None:
     """
     Missing, unknown and ended sessions are different errors, each with a hint. A session is valid until it ends or
     expires, also after its process ended.
@@ -151,7 +160,9 @@ def test_sessions_say_what_to_do_next(vault):
                 book.rest_end(name)
 
 
-def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):
+def test_doctor_names_what_is_wrong_and_nothing_else(
+    book: Spellbook, vault: Path, write_note: Callable[..., Path]
+) -> None:
     """
     Doctor reports a shared id, a broken header and pending texts, and nothing in a sound vault. A failing embedder is a
     finding of doctor, not an exception.
@@ -169,7 +180,7 @@ def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):
         assert dict(failing.doctor())["embedder"] == ["The embedder is down. Start it."]
 
 
-def test_reindex_tells_its_progress(book, write_note):
+def test_reindex_tells_its_progress(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """`progress` is called in each stage and ends at 100 %."""
     for i in range(20):
         write_note(f"{i}.md", f"text {i}")
@@ -180,11 +191,11 @@ def test_reindex_tells_its_progress(book, write_note):
     assert dataclasses.asdict(report)["failed"] == ()
 
 
-def test_threads_may_use_one_book(book, write_note):
+def test_threads_may_use_one_book(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """Searches, writes and scans from eight threads at once all succeed."""
     write_note("a.md", "lighthouse")
 
-    def work(i):
+    def work(i: Any) -> Any:
         if i % 3 == 0:
             text = f"thought number {i} about lighthouse {i * 7919}"
             return book.scribe({"text": text, "metadata": {"topic": f"t{i}", "keywords": ["k"]}}, force=True).written
@@ -199,7 +210,7 @@ def test_threads_may_use_one_book(book, write_note):
 
 
 @pytest.fixture
-def quiet(vault, write_note):
+def quiet(vault: Path, write_note: Callable[..., Path]) -> Iterator[Any]:
     """A book that believes a scan for 100 seconds, whose vault has one note, and whose last scan found no change."""
     assert config.load(vault).look_seconds == 1
     write_note(".spellbook/config.toml", "look_seconds = 100")
@@ -209,17 +220,19 @@ def quiet(vault, write_note):
         yield book
 
 
-def believed(book):
+def believed(book: Any) -> None:
     """Scan until no file's time can hide a change."""
     until(lambda: (book.refresh(), book.last_scan.is_believed(book.index))[1])
 
 
-def paths(book, word):
+def paths(book: Any, word: Any) -> Any:
     """Return the paths of the notes with a word, as a question finds them."""
     return [hit.path for hit in book.find(word).hits]
 
 
-def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet, vault, write_note):
+def test_a_scan_that_found_nothing_is_believed_for_a_second(
+    quiet: Any, vault: Path, write_note: Callable[..., Path]
+) -> None:
     """
     A scan that found no change is believed for the seconds of the setting, one by default, and no longer. While files
     are as young as two seconds nothing is believed: an edit at once after another one is found.
@@ -254,7 +267,7 @@ def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet, vault, write_
             assert not book.last_scan.is_believed(book.index)
 
 
-def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
+def test_who_embeds_all_is_left_the_rest(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a process embeds all that waits, or is about to, a question embeds for a moment, not for two seconds."""
     stops = []
     monkeypatch.setattr(scanning.embedding, "embed_texts", lambda index, *, most, stop: stops.append(stop))
@@ -269,7 +282,7 @@ def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
 
 
 @pytest.fixture
-def large(vault):
+def large(vault: Path) -> Any:
     """A vault of 201 notes, one of which has a zebra."""
     for number in range(200):
         (vault / f"{number}.md").write_text(f"note {number}")
@@ -277,13 +290,13 @@ def large(vault):
     return vault
 
 
-def found(book):
+def found(book: Any) -> Any:
     """Return how many notes a question finds, and why it may not find all."""
     answer = book.find("zebra")
     return len(answer.hits), answer.index.reason
 
 
-def test_what_another_process_reads_is_not_waited_for(large):
+def test_what_another_process_reads_is_not_waited_for(large: Any) -> None:
     """
     While a process reads a large vault, a question reads nothing and says so; afterwards it reads what is left. What
     needs all notes reads them: a topic is erased whole. With 200 notes or fewer a question reads them itself, and finds
@@ -308,7 +321,7 @@ def test_what_another_process_reads_is_not_waited_for(large):
 
 
 @contextlib.contextmanager
-def served(book, monkeypatch):
+def served(book: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server's background that is about to watch, and an event that lets it."""
     may = threading.Event()
     monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
@@ -323,7 +336,9 @@ def served(book, monkeypatch):
 
 
 @pytest.mark.parametrize("taken", [None, True, False], ids=["", "by another process", "by nobody, and cannot be"])
-def test_a_watcher_that_is_about_to_read_is_left_to_it(large, taken, monkeypatch):
+def test_a_watcher_that_is_about_to_read_is_left_to_it(
+    large: Any, taken: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     From the start of a server on a question leaves the first scan to its watcher, and finds all after it. Where another
     process is the watcher, and does not read, or its lock cannot be taken, a question reads the vault.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -53,7 +53,7 @@ def prompt(book: Spellbook, **arguments: str) -> Any:
     return answered(book, lambda client: client.get_prompt("memory_injection", arguments))
 
 
-def test_memories_are_resources(book, write_note):
+def test_memories_are_resources(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """By id, by path and by a chunk's id, with the relations that either side says."""
     one = tool(book, "remember", content="The kettle is loud.")
     source = f"[[{one['path'].removesuffix('.md')}]]"
@@ -69,7 +69,7 @@ def test_memories_are_resources(book, write_note):
     assert "There is no type" in str(read(book, "memory://search?query=x&filters=%7B%22type%22%3A%22odd%22%7D"))
 
 
-def test_search_is_a_resource_that_a_write_makes_new(book):
+def test_search_is_a_resource_that_a_write_makes_new(book: Spellbook) -> None:
     """The answer is cached until something is written."""
     tool(book, "remember", content="The kettle is loud.")
 
@@ -93,7 +93,7 @@ def test_search_is_a_resource_that_a_write_makes_new(book):
     assert read(book, "memory://index")["total_topics"] == 1
 
 
-def test_the_prompt_stays_within_its_budget(book):
+def test_the_prompt_stays_within_its_budget(book: Spellbook) -> None:
     """
     In the question's language, numbered, with ids; a missing or odd argument is named. A procedure comes before an
     equally good memory where a task is at hand.
@@ -117,7 +117,7 @@ def test_the_prompt_stays_within_its_budget(book):
     assert task.index(second) < task.index(first)
 
 
-def test_an_injection_fills_its_budget(book):
+def test_an_injection_fills_its_budget(book: Spellbook) -> None:
     """Short memories as many as fit, a long one by its beginning; what has no room is told from what is not related."""
     for number in range(12):
         content = f"Kettle {number}: the loud kettle boils {number} cups of water in the kitchen."
@@ -139,7 +139,7 @@ def test_an_injection_fills_its_budget(book):
     assert (meta["memories_used"], "do not fit" in text, meta["token_count"] <= 100) == (0, True, True)
 
 
-def test_answers_keep_their_sizes(book):
+def test_answers_keep_their_sizes(book: Spellbook) -> None:
     """
     Text of a dozen long memories stays within max_tokens, and writing tools answer in one line.
 
@@ -181,7 +181,7 @@ def told(answer: dict[str, Any], book: Spellbook) -> tuple[dict[str, Any], str]:
 
 
 @pytest.fixture
-def books(tmp_path: Path):
+def books(tmp_path: Path) -> Iterator[Any]:
     """Two empty vaults."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

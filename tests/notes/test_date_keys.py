@@ -1,11 +1,14 @@
 """Keys of the frontmatter that date a note, in ten languages and as programs write them."""
 
 import unicodedata
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spellbook.library.book import Spellbook
 from spellbook.library.doctor import Remark, checks
 from spellbook.notes.dates import CREATED, UPDATED, find, is_of, unread
 
@@ -148,7 +151,7 @@ def test_values_that_are_no_date(meta: dict[str, object], created: str, faults: 
     assert (find(meta, CREATED)[1], unread(meta)) == (created, faults)
 
 
-def test_doctor_names_keys_that_sound_like_a_date(book, write_note) -> None:
+def test_doctor_names_keys_that_sound_like_a_date(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """
     A key that holds a date, sounds like the date of its note and is not read is named once, with the number of notes that
     have no other date. Nothing else is, and no repair is asked for.

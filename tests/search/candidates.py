@@ -1,12 +1,23 @@
 """Candidates made by hand."""
 
+from typing import Any
+
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.search.scores import Candidate, Leg, Match
 
 
 def candidate(
-    path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta
-):
+    path: str = "a.md",
+    semantic: Any = None,
+    keyword: Any = None,
+    *,
+    id: str = "",
+    key: str = "",
+    importance: float = 0.5,
+    category: str = "",
+    updated: Any = None,
+    **meta: Any,
+) -> Any:
     id = id or path.removesuffix(".md")
     found = StoredChunk(
         0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta

@@ -3,9 +3,13 @@
 import datetime as dt
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spellbook.library.book import Spellbook
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
@@ -13,11 +17,11 @@ from spellbook.system.errors import InvalidInput
 NOW = dt.datetime(2026, 11, 20, 12).timestamp()
 
 
-def paths(found):
+def paths(found: Any) -> Any:
     return [each.path for each in found.notes]
 
 
-def test_words_of_time_mean_the_same_date(book, write_note):
+def test_words_of_time_mean_the_same_date(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """A note of another time zone is of the day that it is here, for the filter and for a question's words alike."""
     here = dt.datetime(2026, 11, 18, 1).astimezone()
     far = here.astimezone(dt.timezone(here.utcoffset() - dt.timedelta(hours=6)))
@@ -33,7 +37,7 @@ def test_words_of_time_mean_the_same_date(book, write_note):
         assert any("2026-11" in each["reason"] for each in hit.why["adjustments"]) is is_preferred
 
 
-def test_odd_times_and_numbers(book, vault, write_note):
+def test_odd_times_and_numbers(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
     """
     A file from before 1970 or far ahead has a date, and the list is JSON. What was saved in the last microsecond of a
     day belongs to that day or to the next. A number out of range is an error that says which and what it may be.

@@ -2,6 +2,9 @@
 
 import datetime as dt
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +43,15 @@ def found(book: Spellbook, query: str = "Where are orders kept?", **options: str
         ({"valid_from": ["2026-03-02"], "valid_until": True}, None, None, "before on after", ""),
     ],
 )
-def test_the_rule(book, write_note, meta, created, ends, holds, words):
+def test_the_rule(
+    book: Spellbook,
+    write_note: Callable[..., Path],
+    meta: dict[str, Any],
+    created: str | None,
+    ends: Any,
+    holds: str,
+    words: str,
+) -> None:
     """Own dates, then `created` and a successor; a day, a month and a year count whole; what is no date counts as none."""
     first, last, said = validity(meta, created, ends)
     moments = {"before": at(2026, 1, 1), "on": at(2026, 3, 1, 12), "after": at(2026, 7, 1)}
@@ -59,13 +70,13 @@ ENDS |= {"2026-11": at(2026, 11, 27, 12), "2026": at(2026, 11, 27, 12), "2026-03
 
 
 @pytest.mark.parametrize("as_of", ENDS)
-def test_a_date_means_its_end(as_of):
+def test_a_date_means_its_end(as_of: str) -> None:
     """The month and the year that are not over end now; a time with a zone is an instant, wherever the machine is."""
     assert as_of_moment(as_of, at(2026, 11, 27, 12)) == pytest.approx(ENDS[as_of], abs=0.01)
     assert bound("2026-03-01T09:00:00+09:00") == dt.datetime(2026, 3, 1, tzinfo=dt.UTC).timestamp()
 
 
-def test_of_a_range_each_note_has_its_share(book, write_note):
+def test_of_a_range_each_note_has_its_share(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """
     What held for most of a range is preferred to what held for a little of it. A question for nothing but a time asks
     what was made then, not what held. Of notes that supersede each other the newest holds, and the line over time has
@@ -86,7 +97,7 @@ def test_of_a_range_each_note_has_its_share(book, write_note):
         assert share == pytest.approx(0.15 * (11 if hit.path == "old.md" else 1) / 12, abs=0.002)
 
 
-def test_what_does_not_hold_yet_stands_below(book, write_note):
+def test_what_does_not_hold_yet_stands_below(book: Spellbook, write_note: Callable[..., Path]) -> None:
     """Of two equal notes, the one that begins to hold later loses as much as one that is over."""
     year = dt.date.today().year
     lapsed = {"later.md": {"valid_from": f"{year + 2}"}, "over.md": {"valid_until": f"{year - 2}"}, "now.md": {"x": 1}}
@@ -103,7 +114,7 @@ def test_what_does_not_hold_yet_stands_below(book, write_note):
 # -- who may not see
 
 
-def test_a_hidden_successor_tells_no_date(vault, write_note):
+def test_a_hidden_successor_tells_no_date(vault: Path, write_note: Callable[..., Path]) -> None:
     """
     Neither to a limited token, nor from a scope, nor under a filter by privacy: what it supersedes goes on. From a scope
     or under a filter by privacy, a successor out of sight counts, without its title, id and path.

@@ -59,7 +59,7 @@ TOLD: dict[str, tuple[str, dict[str, str | None]]] = {
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_what_may_not_be_asked(remote, method):
+def test_what_may_not_be_asked(remote: App, method: str) -> None:
     """
     An unknown app or redirect gets a page and no redirect, in either language; another fault is told to the app, with
     state and iss. A field that comes twice is refused, since two readers might take a different one.
@@ -79,7 +79,7 @@ def test_what_may_not_be_asked(remote, method):
         assert answer.headers["location"].startswith(f"{CALLBACK}?"), name
 
 
-def test_who_may_consent(remote):
+def test_who_may_consent(remote: App) -> None:
     """
     Only who has logged in with a token of the file, on our own page: no stranger, no app, no form of another page, no
     frame, no login that ends with the server. A grant has no more than its token.
@@ -130,7 +130,7 @@ def test_who_may_consent(remote):
     assert 'http-equiv="refresh"' in remote.http.get(remote.query(), headers=link).text
 
 
-def test_what_a_person_may_allow(remote):
+def test_what_a_person_may_allow(remote: App) -> None:
     """Writing may be ticked for an app that asks for it or for no scope at all, and never for one that asks to read."""
     for scope, is_offered in (
         (BOTH, True),
@@ -146,7 +146,7 @@ def test_what_a_person_may_allow(remote):
             assert remote.exchange(remote.code(asked, **ticked)).json()["scope"] == right, (scope, ticked)
 
 
-def test_what_a_code_and_a_refresh_token_are_good_for(remote):
+def test_what_a_code_and_a_refresh_token_are_good_for(remote: App) -> None:
     """A code: once, for its app, redirect, verifier and resource. A refresh token: its app and no more scope."""
     code = remote.code()
     for error, changed in (
@@ -188,7 +188,7 @@ def test_what_a_code_and_a_refresh_token_are_good_for(remote):
     assert remote.refresh(less["refresh_token"]).json()["scope"] == BOTH
 
 
-def test_what_an_access_token_opens(remote):
+def test_what_an_access_token_opens(remote: App) -> None:
     """
     MCP, by its header alone: no page, no API, no login, no address. With vault:read a tool that writes is refused with
     the scope that it needs; a forged Host or a proxy's header lets nobody in without a token.
@@ -225,7 +225,7 @@ def test_what_an_access_token_opens(remote):
     assert remote.http.post("/mcp", json={}, headers={"host": "evil.example"}).status_code == 421
 
 
-def test_registering(remote):
+def test_registering(remote: App) -> None:
     """
     An app registers redirects of known apps and of this machine, with a secret if it asks for one, by form or header.
 
@@ -276,7 +276,7 @@ def test_registering(remote):
     assert app.refresh(answer.json()["refresh_token"], client_secret=secret["client_secret"]).status_code == 200
 
 
-def test_a_grant_below_the_token_of_the_environment(tmp_path):
+def test_a_grant_below_the_token_of_the_environment(tmp_path: Path) -> None:
     """It is listed wherever the variable is set or not, and lets an app in only where the token is the same as then."""
     own = {"SPELLBOOK_TOKEN": "a long word that nobody guesses"}
     there, gone, other = (
@@ -295,7 +295,7 @@ def test_a_grant_below_the_token_of_the_environment(tmp_path):
             grants.renew(made.id, "write")
 
 
-def test_a_damaged_file_of_grants(remote):
+def test_a_damaged_file_of_grants(remote: App) -> None:
     """It lets no app in, and tells no stranger where it lies; tokens work, and can be removed, as before."""
     access = remote.connect()["access_token"]
     remote.http.served.grants.file.write_text("{", "utf-8")
@@ -313,7 +313,7 @@ def test_a_damaged_file_of_grants(remote):
     assert remote.http.get("/api/status", headers=bearer).status_code == 401
 
 
-def test_strangers_do_not_lock_the_owner_out(remote):
+def test_strangers_do_not_lock_the_owner_out(remote: App) -> None:
     """
     Wrong tokens are slowed, by address and in all, on the page too; a token that nobody can guess is let in meanwhile, by
     header and on the page. An app that logs out ends its grant, Settings ends one, and a token that is removed all of its.

@@ -89,7 +89,7 @@ def place(tmp_path: Path, clocks: Clocks) -> Place:
     return made
 
 
-def test_when_things_end(place, clocks, tmp_path):
+def test_when_things_end(place: Place, clocks: Clocks, tmp_path: Path) -> None:
     """
     A code after a minute, an access token after a day, a grant 90 days after its last refresh; a used refresh token gets
     the same pair for two minutes and ten times, and later ends its grant.
@@ -141,7 +141,7 @@ def test_when_things_end(place, clocks, tmp_path):
     assert place.grants.all() == []
 
 
-def test_how_many_there_are_and_what_the_file_tells(place, clocks, tmp_path):
+def test_how_many_there_are_and_what_the_file_tells(place: Place, clocks: Clocks, tmp_path: Path) -> None:
     """
     A hundred grants, then a clear refusal, unless some have ended; fifty registered apps, of which one without a grant is
     forgotten after a day, and the oldest first. Names differ, and no token can have one of them. Only hashes are kept,

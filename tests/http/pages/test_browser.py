@@ -7,14 +7,16 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from spellbook.http.tokens import Tokens
+from spellbook.library.book import Spellbook
 from tests.helpers import held, note_writer, session_writer, until
 
 from .conftest import EVIL, HOSTILE, IN_BROWSER, Place, fill, remember
@@ -49,7 +51,9 @@ SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([t
 
 @pytest.mark.timeout(900 if IS_ALL else 180)
 @pytest.mark.parametrize("looks", LOOKS, ids=lambda looks: looks[0][0])
-def test_every_page_is_accessible_and_fits(tab, serving, vault, book, looks):
+def test_every_page_is_accessible_and_fits(
+    tab: Callable[..., Any], serving: Any, vault: Path, book: Spellbook, looks: Any
+) -> None:
     """
     axe finds nothing, in light and dark, with everything unfolded; with SPELLBOOK_LOOKS=all, in each of the widths.
 
@@ -109,7 +113,7 @@ def tokens(place: Place) -> Iterator[Tokens]:
         place.tokens.remove(each.name)
 
 
-def test_a_person_with_a_thumb_and_no_script(chromium, place):
+def test_a_person_with_a_thumb_and_no_script(chromium: Any, place: Place) -> None:
     """On a phone whose browser runs no script: find, read, write, correct, move and undo a note, in eleven taps."""
     write = note_writer(place.vault)
     write("area/one/deep.md", "The deepest note.")
@@ -163,7 +167,7 @@ def test_a_person_with_a_thumb_and_no_script(chromium, place):
     context.close()
 
 
-def test_a_phone_is_logged_in_by_its_code(tab, place, tokens):
+def test_a_phone_is_logged_in_by_its_code(tab: Callable[..., Any], place: Place, tokens: Tokens) -> None:
     """The token is behind the #: it is sent to the login alone, and stands neither in the address nor in a Referer."""
     secret = tokens.add("phone")
     page = tab(locale="en-US", **PHONE)
@@ -177,7 +181,7 @@ def test_a_phone_is_logged_in_by_its_code(tab, place, tokens):
     assert secret not in page.url
 
 
-def test_a_person_finds_reads_and_edits(tab, place):
+def test_a_person_finds_reads_and_edits(tab: Callable[..., Any], place: Place) -> None:
     """By the keyboard: ask as one types, open a hit, edit a section in place, save, undo."""
     page, file = tab(locale="en-US"), place.vault / "projects/데이터베이스.md"
     page.goto(place.url)
@@ -203,7 +207,7 @@ def test_a_person_finds_reads_and_edits(tab, place):
     assert "pg_dump" in file.read_text("utf-8")
 
 
-def test_a_hostile_note_runs_and_loads_nothing(tab, place):
+def test_a_hostile_note_runs_and_loads_nothing(tab: Callable[..., Any], place: Place) -> None:
     """Whatever a note holds, no script of it runs, and nothing is asked of another host."""
     long = f"\n\n$$\n{'x+' * 50_000}x\n$$\n\n${'x+' * 900}x$\n"
     (place.vault / "evil.md").write_text(HOSTILE, "utf-8")
@@ -227,7 +231,7 @@ def test_a_hostile_note_runs_and_loads_nothing(tab, place):
     assert [url for url in asked if not url.startswith(place.url)] == []
 
 
-def test_long_work_and_links_come_by_themselves(tab, place):
+def test_long_work_and_links_come_by_themselves(tab: Callable[..., Any], place: Place) -> None:
     """
     A page that comes while a job runs shows that it ends, also if it ends before the page's scripts come.
 
@@ -258,7 +262,7 @@ def test_long_work_and_links_come_by_themselves(tab, place):
     page.locator("li", has_text="site.md:1 → /reference/r1").wait_for()
 
 
-def test_login_logout_and_a_token_that_is_gone(tab, place, tokens):
+def test_login_logout_and_a_token_that_is_gone(tab: Callable[..., Any], place: Place, tokens: Tokens) -> None:
     """A page asks for the token and goes on where one wanted to be; no script can read the cookie."""
     secret = tokens.add("me", "admin")
     page = tab(locale="en-US", expecting="401")
@@ -333,7 +337,9 @@ class _Foreign(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_page_of_another_origin_reads_and_changes_nothing(tab, place, tokens):
+def test_a_page_of_another_origin_reads_and_changes_nothing(
+    tab: Callable[..., Any], place: Place, tokens: Tokens
+) -> None:
     """
     By fetch, form, frame or events, on the same machine, and by a name that leads to it (DNS rebinding).
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,7 +23,9 @@ ELSEWHERE = "http://other.test/"
 @pytest.mark.parametrize(
     ("language", "connect", "write"), [("en-US", "Connect", "add, change"), ("ko-KR", "연결", "고치고 지울")]
 )
-def test_an_app_is_connected_on_a_phone(tab, serving, vault, language, connect, write):
+def test_an_app_is_connected_on_a_phone(
+    tab: Callable[..., Any], serving: Any, vault: Path, language: str, connect: str, write: str
+) -> None:
     """
     360 px wide, fingers find everything, axe finds nothing, in light and dark; no script is on the page.
 

@@ -8,7 +8,7 @@ import inspect
 import re
 import threading
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from importlib.resources import files
 from itertools import chain
@@ -19,7 +19,9 @@ from jinja2 import nodes
 
 from spellbook.http import pages
 from spellbook.http.pages import contents, notes, obsidian, view
+from spellbook.http.served import Served
 from spellbook.http.tokens import RIGHTS, SCOPES
+from spellbook.library.book import Spellbook
 from spellbook.notes import decisions as forms
 from spellbook.search import toc
 from spellbook.settings import translate
@@ -60,7 +62,7 @@ PAGES = {
 STATIC = Path(str(files(view.__package__).joinpath("static")))
 
 
-def test_every_page_shows_what_it_is_for(browser, full):
+def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str]) -> None:
     """
     Each page is there, with one main heading, in both languages, and with nothing that the policy would block.
 
@@ -99,7 +101,9 @@ def test_every_page_shows_what_it_is_for(browser, full):
     assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
 
 
-def test_a_note_that_is_all_script_runs_nothing(browser, vault, book, write_note):
+def test_a_note_that_is_all_script_runs_nothing(
+    browser: Browser, vault: Path, book: Spellbook, write_note: Callable[..., Path]
+) -> None:
     """
     Whatever a note says, its page has only our scripts, no picture, no form and no link to run something.
 
@@ -140,7 +144,9 @@ def test_a_note_that_is_all_script_runs_nothing(browser, vault, book, write_note
         assert not re.search(r"Own words(?:</span>)?</a> <span", page), place
 
 
-def test_a_hostile_address_gets_a_plain_page(browser, full, guarded, served, vault):
+def test_a_hostile_address_gets_a_plain_page(
+    browser: Browser, full: dict[str, str], guarded: Browser, served: Served, vault: Path
+) -> None:
     """
     Unknown notes are 404, and what stands in an address stays text.
 
@@ -194,7 +200,7 @@ def test_a_hostile_address_gets_a_plain_page(browser, full, guarded, served, vau
             assert guarded.send(action, 403, **form)
 
 
-def test_everything_the_pages_say_is_korean_too():
+def test_everything_the_pages_say_is_korean_too() -> None:
     """
     Each message of the templates has its Korean with the same values, and no Korean is left over.
 
@@ -215,7 +221,9 @@ def test_everything_the_pages_say_is_korean_too():
         assert told["licence"]
 
 
-def test_values_of_spellbook_have_korean_names(browser, book, write_note):
+def test_values_of_spellbook_have_korean_names(
+    browser: Browser, book: Spellbook, write_note: Callable[..., Path]
+) -> None:
     """
     On a Korean page the category, type, topic, importance and trust that Spellbook gives have Korean names, with the
     description of the category. Files, addresses, forms and the person's own values stay; an English page has the values.
@@ -292,7 +300,7 @@ def titles(part: str) -> list[str]:
     ]
 
 
-def test_a_first_visit_has_three_cards(browser, book, write_note):
+def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_note: Callable[..., Path]) -> None:
     """
     Guides are no notes; nothing warns.
 
@@ -328,7 +336,14 @@ def test_a_first_visit_has_three_cards(browser, book, write_note):
     assert "없는 페이지입니다" in browser.open("/nowhere", 404)
 
 
-def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_note):
+def test_an_alert_is_a_calm_sentence(
+    browser: Browser,
+    full: dict[str, str],
+    vault: Path,
+    book: Spellbook,
+    served: Served,
+    write_note: Callable[..., Path],
+) -> None:
     """
     Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day.
 
@@ -362,7 +377,9 @@ def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_n
     assert 'href="/activity" aria-current="page"' in menu
 
 
-def test_a_browser_is_told_how_to_install(browser, guarded, served, full, vault):
+def test_a_browser_is_told_how_to_install(
+    browser: Browser, guarded: Browser, served: Served, full: dict[str, str], vault: Path
+) -> None:
     """
     The manifest has its type, and pictures that are there.
 
@@ -396,7 +413,7 @@ def test_a_browser_is_told_how_to_install(browser, guarded, served, full, vault)
     assert len([*vault.glob("memory/inbox/*.md")]) == 1
 
 
-def test_a_job_says_its_error_to_whoever_sees_all(served, guarded):
+def test_a_job_says_its_error_to_whoever_sees_all(served: Served, guarded: Browser) -> None:
     """Who sees a part gets no words of a job's error, which may name notes; a list of all links is an admin's."""
     tokens = [served.tokens.add("owner", "admin"), served.tokens.add("guest", "read", "public")]
 
@@ -410,7 +427,9 @@ def test_a_job_says_its_error_to_whoever_sees_all(served, guarded):
         assert guarded.client.get("/admin/links").status_code == status
 
 
-def test_a_job_is_seen_to_end_without_scripts(browser, served, write_note):
+def test_a_job_is_seen_to_end_without_scripts(
+    browser: Browser, served: Served, write_note: Callable[..., Path]
+) -> None:
     """
     While one runs, Health is asked for again by the browser itself, and no other page, where somebody may type.
 
@@ -430,7 +449,7 @@ def test_a_job_is_seen_to_end_without_scripts(browser, served, write_note):
     assert '<li id="links" hx-get="/links" hx-select="#links > *"' in browser.open("/upkeep")
 
 
-def test_what_stands_in_a_note_stays_text_in_its_history(browser, book, vault):
+def test_what_stands_in_a_note_stays_text_in_its_history(browser: Browser, book: Spellbook, vault: Path) -> None:
     """Also where the note is gone, and is in git alone."""
     tea = b"# Tea\n\nGreen <script>tea</script>.\n"
     repositories.write(vault, [{"tea.md": tea}, {"tea.md": tea.replace(b"Green", b"Black")}, {"c.md": b"# C\n"}])

@@ -9,13 +9,17 @@ import pytest
 
 from spellbook.capture.ledger import Ledger
 from spellbook.http.guard import COOKIE, AccessRules
+from spellbook.http.served import Served
 from spellbook.http.tokens import COOKIE_SECONDS
+from spellbook.library.book import Spellbook
 
 from ..running import asked, code, shows
 from .conftest import Browser
 
 
-def test_tokens_are_made_and_revoked(guarded, served, full, monkeypatch):
+def test_tokens_are_made_and_revoked(
+    guarded: Browser, served: Served, full: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     By an admin alone: one is shown once, and is refused as soon as it is revoked.
 
@@ -77,7 +81,7 @@ def test_tokens_are_made_and_revoked(guarded, served, full, monkeypatch):
         assert leads("/login", token=secret, to=to) == to
 
 
-def test_the_first_token_logs_this_browser_in(browser, served):
+def test_the_first_token_logs_this_browser_in(browser: Browser, served: Served) -> None:
     """Where none was needed until now, the page goes on, and only others must log in."""
     page = browser.open("/settings")
     shows(page, "programs on this computer need none", '<option value="admin" selected>')
@@ -89,7 +93,7 @@ def test_the_first_token_logs_this_browser_in(browser, served):
     assert "Log in" in browser.open("/")
 
 
-def test_capture_is_switched(browser, book, served, guarded):
+def test_capture_is_switched(browser: Browser, book: Spellbook, served: Served, guarded: Browser) -> None:
     """
     As `spellbook capture on` and `off` do, with words for what it does. What is kept of it is as closed as the vault.
 
@@ -130,7 +134,7 @@ def test_capture_is_switched(browser, book, served, guarded):
 
 
 @pytest.mark.parametrize(("may", "shows"), [("admin", True), ("write", False), ("phone", True), ("read", False)])
-def test_the_code_for_a_phone(served, may, shows):
+def test_the_code_for_a_phone(served: Served, may: str, shows: bool) -> None:
     """An admin and the phone itself see the code, none who may less by its name; else Settings tell the command."""
     with asked(served, AccessRules(is_local=False)) as client:
         browser = Browser(client)
@@ -146,7 +150,7 @@ def test_the_code_for_a_phone(served, may, shows):
 NOTE = "projects/배포"
 
 
-def test_a_person_logs_in_and_out(guarded, full, served):
+def test_a_person_logs_in_and_out(guarded: Browser, full: dict[str, str], served: Served) -> None:
     """
     A page asked for leads to the login and back; the cookie is for this server and no script; logout ends it.
 
