@@ -18,9 +18,7 @@ from .running import Server, asked
 @pytest.fixture
 def api(book: Spellbook) -> Iterator[TestClient]:
     """A program on this machine, which needs no token."""
-    served = Served(book)
-    with asked(served, raise_server_exceptions=False) as made:
-        made.app_served = served
+    with asked(Served(book), raise_server_exceptions=False) as made:
         yield made
 
 

@@ -70,7 +70,9 @@ def test_where_things_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert found.vault == Path("/notes")
     assert not found.environment.keys() & given
     found = container.layout({"EMBEDDING_MODEL": "m:latest", "EMBEDDING_DIMENSIONS": "768"})
-    assert config.service(found.environment["SPELLBOOK_EMBEDDER"]).options == {"dimensions": "768"}
+    named = config.service(found.environment["SPELLBOOK_EMBEDDER"])
+    assert named is not None
+    assert named.options == {"dimensions": "768"}
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):
         container.prepare(container.layout({"SPELLBOOK_DATA": str(tmp_path / "file")}, tmp_path))

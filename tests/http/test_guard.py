@@ -207,8 +207,8 @@ def test_a_stream_ends_with_its_token(served: Served) -> None:
     answered.
     """
     token = served.tokens.add("ada")
-    cookie = served.tokens.cookie(token)
-    ends = [lambda: served.tokens.remove("ada"), lambda: served.tokens.log_out(cookie)]
+    cookie = served.tokens.cookie(token) or ""
+    ends: list[Callable[[], object]] = [lambda: served.tokens.remove("ada"), lambda: served.tokens.log_out(cookie)]
     sent: list[dict[str, Any]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -234,12 +234,12 @@ def test_a_stream_ends_with_its_token(served: Served) -> None:
     served.tokens.add("ada")
     held = asyncio.Event()
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def late(scope: Any, receive: Any, send: Any) -> None:
         await held.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async def receive() -> dict[str, Any]:
+    async def asks() -> dict[str, Any]:
         return {"type": "http.request", "body": b""}
 
     async def ask(guard: Guard, address: str) -> int:
@@ -249,12 +249,12 @@ def test_a_stream_ends_with_its_token(served: Served) -> None:
             started.append(message.get("status", 0))
 
         scope = {"type": "http", "method": "GET", "path": "/login", "query_string": b"", "client": (address, 1)}
-        await guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
+        await guard({**scope, "headers": [(b"host", b"localhost")]}, asks, send)
         return started[0]
 
     async def flood(addresses: list[str]) -> list[int]:
         held.clear()
-        guard = Guard(app, served.tokens, AccessRules())
+        guard = Guard(late, served.tokens, AccessRules())
         waiting = [asyncio.create_task(ask(guard, address)) for address in addresses]
         await asyncio.sleep(0)
         held.set()

@@ -112,14 +112,14 @@ async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch: pytes
 
     seen: list[list[str]] = []
 
-    async def ask() -> None:
+    async def look() -> None:
         seen.append(await once(queued, "a", read))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(ask)
+        group.start_soon(look)
         await anyio.to_thread.run_sync(begun.wait)
         written.append("since")
-        group.start_soon(ask)
+        group.start_soon(look)
         await anyio.wait_all_tasks_blocked()
         may_end.set()
     assert sorted(seen) == [["before"], ["before", "since"]]
@@ -259,10 +259,10 @@ def test_one_at_a_time(jobs: Jobs) -> None:
         (ZeroDivisionError("secret"), unforeseen),
     ):
 
-        def work(report: Report, error: Exception = error) -> None:
+        def fail(report: Report, error: Exception = error) -> None:
             raise error
 
-        failed = ended(jobs, jobs.start("check", work))
+        failed = ended(jobs, jobs.start("check", fail))
         assert (failed.state, failed.error, failed.as_dict()["error"]) == ("failed", told, told)
         assert counted[-1] == ("check", error)
         assert jobs.last("check") == done

@@ -19,11 +19,18 @@ import spellbook
 from spellbook.index import sync
 from spellbook.index.opened import BEING_READ
 from spellbook.library import book as books
-from spellbook.library import limited, scanning
+from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.settings import config
 from spellbook.system import processes
-from spellbook.system.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
+from spellbook.system.errors import (
+    InvalidInput,
+    MemoryNotFound,
+    RestExpired,
+    RestInvalid,
+    RestRequired,
+    SpellbookError,
+)
 from spellbook.system.lock import held
 from spellbook.watch import background
 from spellbook.watch.watcher import Watcher
@@ -149,7 +156,9 @@ def test_sessions_say_what_to_do_next(vault: Path) -> None:
     assert 3590 < session.expires - session.created <= 3600
     with books.open(vault, embedder="hash") as book:
         assert book.require_session(session.id).id == session.id
-        refused = [(missing, RestRequired, r"rest\(\)") for missing in (None, "", "  ")]
+        refused: list[tuple[str | None, type[SpellbookError], str]] = [
+            (missing, RestRequired, r"rest\(\)") for missing in (None, "", "  ")
+        ]
         refused += [("short", RestExpired, "after one hour"), (ended.id, RestExpired, "ended")]
         refused += [(name, RestInvalid, "no REST|not a REST") for name in ("rest-000", "' OR 1=1 --", "x" * 10_000)]
         for name, error, words in refused:
@@ -270,7 +279,9 @@ def test_a_scan_that_found_nothing_is_believed_for_a_second(
 def test_who_embeds_all_is_left_the_rest(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a process embeds all that waits, or is about to, a question embeds for a moment, not for two seconds."""
     stops = []
-    monkeypatch.setattr(scanning.embedding, "embed_texts", lambda index, *, most, stop: stops.append(stop))
+    monkeypatch.setattr(
+        "spellbook.library.scanning.embedding.embed_texts", lambda index, *, most, stop: stops.append(stop)
+    )
     with processes.present(book.config.state, processes.EMBEDDING):
         book.search("lighthouse")
     time.sleep(0.15)
@@ -325,7 +336,7 @@ def served(book: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server's background that is about to watch, and an event that lets it."""
     may = threading.Event()
     monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
-    monkeypatch.setattr(background.watcher, "Watcher", lambda book: (may.wait(), Watcher(book))[1])
+    monkeypatch.setattr("spellbook.watch.background.watcher.Watcher", lambda book: (may.wait(), Watcher(book))[1])
     served = background.Background(book, threading.Event(), lambda: None)
     try:
         until(lambda: processes.is_embedding(book.config.state))

@@ -34,7 +34,7 @@ def opened(vault: Path) -> Spellbook:
 
 def listed(book: Spellbook, id: str = "a.md") -> list[dict[str, Any]]:
     """Return the versions of a note, newest first."""
-    return history.versions(book, id, 50)["versions"]
+    return list(history.versions(book, id, 50)["versions"])
 
 
 def kinds(version: dict[str, Any]) -> set[str]:

@@ -56,9 +56,10 @@ def test_a_page_becomes_a_note(book: Spellbook, vault: Path, site: Site) -> None
     assert note.body.lstrip().startswith(
         "> [!summary]\n> 주행 횟수로 번다.\n>\n> \\[\\[링크\\]\\] 없이.\n\n## 수익 구조\n\n입장권이"
     )
-    fetched = note.meta.pop("fetched")
-    assert isinstance(fetched, dt.datetime)
-    assert {key: note.meta[key] for key in note.meta if key not in {"id", "generated", "created", "updated"}} == {
+    assert isinstance(note.meta["fetched"], dt.datetime)
+    assert {
+        key: note.meta[key] for key in note.meta if key not in {"id", "generated", "created", "updated", "fetched"}
+    } == {
         "title": "9.81파크, 중력으로 달리는 테마파크",
         "topic": "longblack",
         "category": "article",
@@ -207,15 +208,17 @@ def test_save_reports_progress_and_is_cancelled(book: Spellbook, vault: Path, si
     def slow(request: Any) -> None:
         seen.set()
         release.wait(PATIENCE)
-        site.pages["/now"](request)
+        answer = site.pages["/now"]
+        assert callable(answer)
+        answer(request)
 
     site.add("/now", PAGE % ("utf-8", ""))
     address = site.act("/slow", slow)
     stages: list[str] = []
 
     async def script(agent: Agent) -> None:
-        async def told(done: float, total: float | None, stage: str | None) -> None:
-            stages.append(str(stage))
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            stages.append(str(message))
 
         arguments = {"source": site.url("/now"), "categories": ["x"]}
         await agent.client.call_tool("save", arguments, progress_callback=told)

@@ -19,7 +19,7 @@ from spellbook.library.book import Spellbook
 from spellbook.mcp.toolsets.memento import injection
 from spellbook.text.terms import estimate_tokens
 from spellbook.vault.entries import Entry
-from tests.mcp.agent import talk
+from tests.mcp.agent import talk, text_of
 from tests.trees import contents
 
 
@@ -75,7 +75,7 @@ def test_search_is_a_resource_that_a_write_makes_new(book: Spellbook) -> None:
 
     async def script(call: Any, client: Client) -> Any:
         async def ask(uri: str) -> Any:
-            return json.loads((await client.read_resource(uri)).contents[0].text)
+            return json.loads(text_of((await client.read_resource(uri)).contents[0]))
 
         first = await ask("memory://search?query=kettle&limit=5")
         second = await ask("memory://search?query=kettle&limit=5")
@@ -213,7 +213,7 @@ def test_a_verb_writes_what_its_tool_writes(books: tuple[Spellbook, Spellbook]) 
     chunk, article = articles.read(kept["id"])
     assert (chunk.note, article.summary) == (kept["id"], "What herons do.")
     assert articles.ask("where does a heron wait").hits
-    about = {"tags": ["deploy"], "importance": "high"}
+    about: dict[str, Any] = {"tags": ["deploy"], "importance": "high"}
     kept = python.memories.remember("The staging port is 8443.", "episodic", **about)  # as Memento's tool has it
     asked = through(tools, "remember", content="The staging port is 8443.", **about)
     assert told(kept, python) == told(asked, tools)

@@ -8,19 +8,19 @@ from spellbook.search.scores import Candidate, Leg, Match
 
 def candidate(
     path: str = "a.md",
-    semantic: Any = None,
-    keyword: Any = None,
+    semantic: float | None = None,
+    keyword: float | None = None,
     *,
     id: str = "",
     key: str = "",
     importance: float = 0.5,
     category: str = "",
-    updated: Any = None,
+    updated: str | None = None,
     **meta: Any,
-) -> Any:
+) -> Candidate:
     id = id or path.removesuffix(".md")
     found = StoredChunk(
         0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta
     )
     legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
-    return Candidate(found, [Match(*legs)])
+    return Candidate(found, [Match(legs[0], legs[1])])

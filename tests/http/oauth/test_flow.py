@@ -10,10 +10,10 @@ import anyio
 import httpx2
 import pytest
 from click.testing import CliRunner
-from mcp.client.auth.oauth2 import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth.oauth2 import OAuthClientProvider
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientMetadata
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from spellbook.cli import main

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from spellbook.http import pages
 from spellbook.http.pages import view
 from spellbook.http.served import Served
+from spellbook.http.tokens import SCOPES
 from spellbook.library.book import Spellbook
 from tests.helpers import held, session_writer
 from tests.http.pages.conftest import Browser
@@ -227,9 +228,9 @@ def test_a_text_is_never_lost(browser: Browser, vault: Path) -> None:
     assert len(held(vault)) == 3
     shutil.rmtree(vault / "memory")
     (vault / "memory").write_text("a file where the folder should be")
-    page = browser.client.post("/do/new", data={"text": TEXT}, headers={"origin": "http://localhost:17950"})
-    assert page.status_code >= 400
-    assert typed(page.text)["text"] == TEXT
+    answer = browser.client.post("/do/new", data={"text": TEXT}, headers={"origin": "http://localhost:17950"})
+    assert answer.status_code >= 400
+    assert typed(answer.text)["text"] == TEXT
 
 
 KEPT = "Rotate the signing keys every ninety days."
@@ -271,7 +272,7 @@ def test_sessions_have_a_menu_and_pages(browser: Browser, full: dict[str, str], 
 
 def test_who_sees_sessions(sessions: Path, guarded: Browser, served: Served) -> None:
     """A reader's token has no buttons, and reads how capture is switched on; a limited one sees no private session."""
-    for sees, is_there in (("private", True), ("team", False)):
+    for sees, is_there in zip(SCOPES, (True, False), strict=False):
         guarded.client.cookies.clear()
         guarded.send("/login", token=served.tokens.add(sees, "read", sees))
         page = guarded.open("/sessions")

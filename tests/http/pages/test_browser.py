@@ -126,8 +126,8 @@ def test_a_person_with_a_thumb_and_no_script(chromium: Any, place: Place) -> Non
         taps.append(str(place))
         place.first.tap()
 
-    press = lambda name: tap(page.get_by_role("button", name=name, exact=True))  # noqa: E731
-    go = lambda name: tap(page.locator(".menu").get_by_role("link", name=name))  # noqa: E731
+    press: Callable[[str], None] = lambda name: tap(page.get_by_role("button", name=name, exact=True))  # noqa: E731
+    go: Callable[[str], None] = lambda name: tap(page.locator(".menu").get_by_role("link", name=name))  # noqa: E731
     page.goto(place.url)
     tap(page.locator("main input[name=q]"))
     page.keyboard.type("revert")
@@ -244,7 +244,7 @@ def test_long_work_and_links_come_by_themselves(tab: Callable[..., Any], place: 
     page = tab(locale="en-US")
 
     def running() -> bool:
-        return httpx.get(f"{place.url}/api/jobs").json()["jobs"][0]["state"] == "running"
+        return bool(httpx.get(f"{place.url}/api/jobs").json()["jobs"][0]["state"] == "running")
 
     def after_the_job(route: Any) -> None:
         until(lambda: not running())

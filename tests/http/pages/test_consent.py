@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from httpx2 import Client
 
 from spellbook.http.tokens import Tokens
 
@@ -38,7 +39,7 @@ def test_an_app_is_connected_on_a_phone(
     token = Tokens.of(vault).add("me")
     cookie = Tokens.of(vault).cookie(token)
     server = serving("--public-url", ISSUER)
-    place = server.url + App(None, "").query(scope=BOTH)
+    place = server.url + App(Client(), "").query(scope=BOTH)
     page: Any = tab(locale=language, bypass_csp=False, expecting="401", **PHONE)
     back: list[str] = []
 
@@ -88,7 +89,7 @@ def test_an_app_is_connected_on_a_phone(
     assert came()["error"] == "access_denied"
     looked = tab(locale=language, bypass_csp=True, expecting="400", **PHONE)
     looked.context.add_cookies([{"name": "spellbook", "value": cookie, "url": server.url}])
-    for of in (place, server.url + App(None, "").query(client_id="x")):
+    for of in (place, server.url + App(Client(), "").query(client_id="x")):
         looked.goto(of)
         for scheme in ("light", "dark"):
             looked.emulate_media(color_scheme=scheme)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
@@ -20,6 +19,7 @@ from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
 from spellbook.vault import pictures
+from tests.search.candidates import candidate
 
 from ..running import shows
 from .conftest import Browser
@@ -47,7 +47,7 @@ def rows(page: str) -> dict[str, int]:
 )
 def test_a_line_of_a_note(title: str, text: str, line: str) -> None:
     """It says what the title does not, without marks, and is short."""
-    assert rendering.gist(SimpleNamespace(title=title, text=text)) == line
+    assert rendering.gist(candidate().chunk._replace(title=title, packed=text)) == line
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,10 @@ def test_a_title_that_repeats_the_text_is_shown_once(
     write_note("m/b.md", "The ladder stands in the cellar. Ask Mina.", title="The ladder stands in the cellar")
     book.reindex()
     once = re.compile("key hangs in the hall|ladder stands in the cellar")
-    shown = lambda place: re.sub(r"<mark>|</mark>|<title>.*?</title>|<input[^>]*>", "", browser.open(place))  # noqa: E731
+
+    def shown(place: str) -> str:
+        return re.sub(r"<mark>|</mark>|<title>.*?</title>|<input[^>]*>", "", browser.open(place))
+
     for place in ("/", "/contents?folder=m", "/search?q=hall", "/search?q=ladder"):
         found = Counter(once.findall(shown(place)))
         assert found, place
@@ -103,9 +106,9 @@ def test_a_large_vault_is_a_small_page(
     """
     write_note("system/en/chunking.md", "How to cut.", category="system", guide="chunking", tags="[guide]")
     for number in range(210):
-        place = vault / f"folder {number}" / "inner"
-        place.mkdir(parents=True)
-        (place / "note.md").write_text(f"Note {number}.", "utf-8")
+        folder = vault / f"folder {number}" / "inner"
+        folder.mkdir(parents=True)
+        (folder / "note.md").write_text(f"Note {number}.", "utf-8")
     book.reindex()
     page = browser.open("/contents")
     assert "and 10 more; the filter finds them" in page

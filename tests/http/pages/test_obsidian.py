@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from spellbook.http.pages import obsidian
 from spellbook.http.served import Served
+from spellbook.http.tokens import SCOPES
 from spellbook.library.book import Spellbook
 from tests.helpers import note_writer
 from tests.http.pages.conftest import Browser
@@ -200,7 +201,7 @@ def test_an_embed_shows_what_its_reader_may_see(
     shows(page, "Hidden treasure.", '<li id="fn1"><p>Nn.', '<li id="fn2"><p>Mm.')
     lacks(page, "Deep text.", "Third. ^id", "Unfinished thing.", "Foreign text.")
     assert len(re.findall(' id="([^"]*)"', page)) == len({*re.findall(' id="([^"]*)"', page)})
-    for privacy, seen in (("team", 3), ("public", 0)):
+    for privacy, seen in zip(SCOPES[1:], (3, 0), strict=True):
         guarded.send("/login", token=served.tokens.add(privacy, "read", privacy))
         page = guarded.client.get("/note/a").text
         assert page.count("Third.") == seen
