@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from spellbook.index import metrics
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import SearchError
-from tests.helpers import raw, rows, until
+from tests.helpers import Write, raw, rows, until
 from tests.mcp.agent import talk
 
 from .running import asked, code
@@ -73,7 +72,7 @@ def test_every_endpoint_has_its_right(book: Spellbook) -> None:
 
 
 def test_a_damaged_index_of_words_is_a_search_error_at_every_door(
-    api: TestClient, write_note: Callable[..., Path], book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
+    api: TestClient, write_note: Write, book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     Programs, agents and people get SEARCH_ERROR, and asking again, as the hint says, finds the note.
@@ -268,9 +267,7 @@ def test_what_was_counted_survives_a_restart(book: Spellbook, vault: Path) -> No
         assert again.meter.read(1)[1]["calls"] >= 7  # the admin's own calls, too
 
 
-def test_what_a_caller_did_wrong_is_no_failing_call(
-    api: TestClient, book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_what_a_caller_did_wrong_is_no_failing_call(api: TestClient, book: Spellbook, write_note: Write) -> None:
     """
     Typing errors of agents raise no alert, however many; Spellbook's own failures do, if there are enough calls.
 

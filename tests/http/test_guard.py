@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +20,7 @@ from spellbook.http.guard import COOKIE, LOOPBACK, MOST_BYTES, AccessRules, Guar
 from spellbook.http.run import Address, TimedConnection, bound
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, Write
 
 from .running import asked, bearer, code, shows, status
 
@@ -270,7 +269,7 @@ def test_a_stream_ends_with_its_token(served: Served) -> None:
     asyncio.run(floods())
 
 
-def test_a_reading_token_over_mcp(served: Served, write_note: Callable[..., Path]) -> None:
+def test_a_reading_token_over_mcp(served: Served, write_note: Write) -> None:
     """It has the reading tools alone, and a session belongs to its token."""
     write_note("a.md", "A harbor.")
     served.book.reindex()

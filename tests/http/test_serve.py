@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -33,14 +32,14 @@ from spellbook.http import run
 from spellbook.http.guard import COOKIE
 from spellbook.http.tokens import Tokens
 from spellbook.system.errors import InvalidInput
-from tests.helpers import PATIENCE, finished, python, until
+from tests.helpers import PATIENCE, Write, finished, python, until
 from tests.mcp.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
-def test_real_clients(serving: Any, write_note: Callable[..., Path]) -> None:
+def test_real_clients(serving: Any, write_note: Write) -> None:
     """
     A client that is configured with the address alone, or with /mcp, in either era: tools, resources, a write.
 
@@ -85,7 +84,7 @@ def test_real_clients(serving: Any, write_note: Callable[..., Path]) -> None:
 
 
 @posix
-def test_health(serving: Any, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_health(serving: Any, vault: Path, write_note: Write) -> None:
     """
     It says that the vault is there, without a token and without telling of notes; 503 when the folder is away.
 

@@ -25,7 +25,7 @@ from spellbook.settings import config
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.system.threads import computing, expect_waiting
 from spellbook.verbs import declare as verbs
-from tests.helpers import PATIENCE, Counting, held, note_writer
+from tests.helpers import PATIENCE, Counting, Write, held, note_writer
 
 from .running import asked
 
@@ -278,7 +278,7 @@ def test_one_at_a_time(jobs: Jobs) -> None:
     assert ended(jobs, job).state == "cancelled"
 
 
-def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Write) -> None:
     """What was embedded stays, the rest is pending, search by words works, and the next run does what is left."""
     for number in range(100):
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
@@ -308,7 +308,7 @@ def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Callable[...
         assert len(set(embedder.texts)) == len(embedder.texts)  # nothing is embedded twice
 
 
-def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """Cancelled in the middle, an import has imported nothing, no snapshot is listed, and a migration did not switch."""
     for number in range(40):
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")

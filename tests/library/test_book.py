@@ -7,7 +7,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,11 @@ from spellbook.system.errors import (
 from spellbook.system.lock import held
 from spellbook.watch import background
 from spellbook.watch.watcher import Watcher
-from tests.helpers import Failing, as_before, opened, until, watched
+from tests.helpers import Failing, Write, as_before, opened, until, watched
 
 
 def test_every_verb_sees_the_vault_as_it_is_now(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path], tmp_path: Path
+    book: Spellbook, vault: Path, write_note: Write, tmp_path: Path
 ) -> None:
     """
     Without a watcher each query scans first and sees new, changed and deleted files. `find` uses only words, `memorize`
@@ -73,9 +73,7 @@ def test_every_verb_sees_the_vault_as_it_is_now(
     assert (len(answer.hits), ".spellbookignore" in answer.index.reason) == (1, True)
 
 
-def test_topics_are_read_in_order_by_name_or_with_their_category(
-    book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_topics_are_read_in_order_by_name_or_with_their_category(book: Spellbook, write_note: Write) -> None:
     """`topic` returns the chunks of all its notes, `category/topic` of one category; a topic may contain a slash."""
     write_note("a.md", "## One\n\nx\n\n## Two\n\ny", topic="t", category="project")
     write_note("b.md", "z", topic="t", category="decision")
@@ -86,9 +84,7 @@ def test_topics_are_read_in_order_by_name_or_with_their_category(
     assert counted == {("project", "t", 1, 2), ("decision", "t", 1, 1), ("", "c/d", 1, 1)}
 
 
-def test_a_watched_vault_is_not_scanned(
-    book: Spellbook, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watched_vault_is_not_scanned(book: Spellbook, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Queries do not scan while a living process says that it watches all; they do if it is silent or has ended. Two
     processes that ask at once do not take each other for the watcher. After the state folder was deleted, a query fills
@@ -120,7 +116,7 @@ def test_a_watched_vault_is_not_scanned(
         assert not book.is_watched()
 
 
-def test_an_older_watcher_beside_an_upgraded_program(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_an_older_watcher_beside_an_upgraded_program(vault: Path, write_note: Write) -> None:
     """
     The first question after an upgrade reads the vault for the new schema, whatever an older watcher says. Later ones
     do not rely on a watcher of another version, which announces nothing.
@@ -169,9 +165,7 @@ def test_sessions_say_what_to_do_next(vault: Path) -> None:
                 book.rest_end(name)
 
 
-def test_doctor_names_what_is_wrong_and_nothing_else(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_doctor_names_what_is_wrong_and_nothing_else(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     Doctor reports a shared id, a broken header and pending texts, and nothing in a sound vault. A failing embedder is a
     finding of doctor, not an exception.
@@ -189,7 +183,7 @@ def test_doctor_names_what_is_wrong_and_nothing_else(
         assert dict(failing.doctor())["embedder"] == ["The embedder is down. Start it."]
 
 
-def test_reindex_tells_its_progress(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_reindex_tells_its_progress(book: Spellbook, write_note: Write) -> None:
     """`progress` is called in each stage and ends at 100 %."""
     for i in range(20):
         write_note(f"{i}.md", f"text {i}")
@@ -200,7 +194,7 @@ def test_reindex_tells_its_progress(book: Spellbook, write_note: Callable[..., P
     assert dataclasses.asdict(report)["failed"] == ()
 
 
-def test_threads_may_use_one_book(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_threads_may_use_one_book(book: Spellbook, write_note: Write) -> None:
     """Searches, writes and scans from eight threads at once all succeed."""
     write_note("a.md", "lighthouse")
 
@@ -219,7 +213,7 @@ def test_threads_may_use_one_book(book: Spellbook, write_note: Callable[..., Pat
 
 
 @pytest.fixture
-def quiet(vault: Path, write_note: Callable[..., Path]) -> Iterator[Any]:
+def quiet(vault: Path, write_note: Write) -> Iterator[Any]:
     """A book that believes a scan for 100 seconds, whose vault has one note, and whose last scan found no change."""
     assert config.load(vault).look_seconds == 1
     write_note(".spellbook/config.toml", "look_seconds = 100")
@@ -239,9 +233,7 @@ def paths(book: Any, word: Any) -> Any:
     return [hit.path for hit in book.find(word).hits]
 
 
-def test_a_scan_that_found_nothing_is_believed_for_a_second(
-    quiet: Any, vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet: Any, vault: Path, write_note: Write) -> None:
     """
     A scan that found no change is believed for the seconds of the setting, one by default, and no longer. While files
     are as young as two seconds nothing is believed: an edit at once after another one is found.

@@ -19,6 +19,7 @@ from spellbook.library.book import Spellbook
 from spellbook.mcp.toolsets.memento import injection
 from spellbook.text.terms import estimate_tokens
 from spellbook.vault.entries import Entry
+from tests.helpers import Write
 from tests.mcp.agent import talk, text_of
 from tests.trees import contents
 
@@ -53,7 +54,7 @@ def prompt(book: Spellbook, **arguments: str) -> Any:
     return answered(book, lambda client: client.get_prompt("memory_injection", arguments))
 
 
-def test_memories_are_resources(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_memories_are_resources(book: Spellbook, write_note: Write) -> None:
     """By id, by path and by a chunk's id, with the relations that either side says."""
     one = tool(book, "remember", content="The kettle is loud.")
     source = f"[[{one['path'].removesuffix('.md')}]]"

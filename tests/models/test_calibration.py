@@ -13,7 +13,7 @@ import pytest
 from spellbook.models.base import score, unhurried
 from spellbook.models.calibration import VERSION, Calibration, Side, calibrate, edit, sample, scale_of
 from spellbook.models.e5 import e5
-from spellbook.models.services.embed import Calibrated
+from spellbook.models.services.embed import Calibrated, ServiceEmbedder
 from spellbook.models.use import use
 from spellbook.system.errors import EmbeddingError
 
@@ -39,7 +39,7 @@ def whose(text: Any) -> Any:
     raise KeyError(text)
 
 
-class Model:
+class Model(ServiceEmbedder):
     """
     A simulated model: its vectors mix meaning, wording, language and a part that all texts share.
 

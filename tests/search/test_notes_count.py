@@ -1,6 +1,5 @@
 """What a note is about counts for its chunks: title, questions, the whole text, its words, and a second encoder."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ from spellbook.index import embed, sync
 from spellbook.models.embedders import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
-from spellbook.search.scores import Candidate, Match, OfNote, fuse, joined
+from spellbook.search.scores import Candidate, Match, Mode, OfNote, fuse, joined
 from spellbook.search.searcher import Searcher
-from tests.helpers import Counting, opened
+from tests.helpers import Counting, Write, opened
 from tests.search.candidates import candidate
 
 
-def ranked(index: Any, text: Any, mode: str = "both", **options: Any) -> Any:
+def ranked(index: Any, text: Any, mode: Mode = "both", **options: Any) -> Any:
     """All candidates of a question by path and heading."""
     found = Searcher(index).rank(Question(text, mode, **options)).candidates
     return {(each.chunk.path, each.chunk.heading): each for each in found}
@@ -87,7 +86,7 @@ def test_a_second_encoder_confirms_or_denies_within_bounds() -> None:
     assert denied.evidence() == alone.evidence() < confirmed.evidence()
 
 
-def test_what_a_note_is_about_brings_its_chunks(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_what_a_note_is_about_brings_its_chunks(vault: Path, write_note: Write) -> None:
     """
     With more near chunks than candidates, a note whose title is asked for is among them by its best chunks. Its own
     question finds a note by meaning, in any of its chunks. A chunk of a note that has the other words ranks above the
@@ -125,7 +124,7 @@ def test_what_a_note_is_about_brings_its_chunks(vault: Path, write_note: Callabl
         )
 
 
-def test_an_edited_note_is_about_what_it_says_now(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_an_edited_note_is_about_what_it_says_now(vault: Path, write_note: Write) -> None:
     """The mean of a note is not kept beyond its text, nor its title."""
     write_note("a.md", "# Ships\n\n## One\n\nsails and masts\n\n## Two\n\nthe copper kettle")
     write_note("b.md", "# Other\n\nnothing")
@@ -163,7 +162,7 @@ class Second:
         return "letters"
 
 
-def test_a_second_encoder_counts_where_it_has_read_a_text(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_a_second_encoder_counts_where_it_has_read_a_text(vault: Path, write_note: Write) -> None:
     """
     Texts and titles that it has read get its scores; a language that it does not know is not given to it. Where it has
     read none of the notes that a filter leaves, they are found by the others.
@@ -189,7 +188,7 @@ def test_a_second_encoder_counts_where_it_has_read_a_text(vault: Path, write_not
         assert {path for path, _ in ranked(index, "ships", filter={"topic": "new"})} == {"new.md"}
 
 
-def test_a_text_that_only_the_second_encoder_has_read_is_found(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_a_text_that_only_the_second_encoder_has_read_is_found(vault: Path, write_note: Write) -> None:
     """While the embedder is behind, the second encoder stands in."""
     write_note("a.md", "# A\n\ncopper kettles everywhere")
     with opened(vault, Counting()) as plain:

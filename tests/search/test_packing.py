@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import standing
 from spellbook.search import packing
-from spellbook.search.packing import Hit, by_words, excerpt, pack, sentences
+from spellbook.search.packing import by_words, excerpt, pack, sentences
 from spellbook.search.presentation import beside, head, pointer
+from spellbook.search.scores import Hit
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens
 

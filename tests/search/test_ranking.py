@@ -10,13 +10,13 @@ import pytest
 from spellbook.search.choice import choose, convincing, least
 from spellbook.search.ranking import adjust, supersede
 from spellbook.search.related import Superseded
-from spellbook.search.scores import fuse, hit_of
+from spellbook.search.scores import Candidate, Leg, Mode, fuse, hit_of
 from tests.search.candidates import candidate
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
 
-def ranked(*candidates: Any, mode: str = "both", half_lives: Any = None, above: Any = None) -> Any:
+def ranked(*candidates: Candidate, mode: Mode = "both", half_lives: Any = None, above: Any = None) -> Any:
     fused = fuse(candidates, mode)
     fused = adjust(fused, half_lives or {}, {}, NOW)
     found = {path: Superseded(frozenset(by), (by[0], f"id of {by[0]}", by[0])) for path, by in (above or {}).items()}
@@ -48,7 +48,7 @@ def reasons(each: Any) -> Any:
         ("both", 1.0, None, 0.7),
     ],
 )
-def test_fusion_is_a_weighed_sum(mode: str, semantic: float | None, keyword: float | None, expected: float) -> None:
+def test_fusion_is_a_weighed_sum(mode: Mode, semantic: float | None, keyword: float | None, expected: float) -> None:
     """`search` is 0.7 meaning and 0.3 words; the other verbs, and a search without the embedder, use one of them whole."""
     [each] = fuse([candidate(semantic=semantic, keyword=keyword)], mode)
     assert each.score == pytest.approx(expected)
@@ -233,7 +233,7 @@ def test_equals_come_newest_first() -> None:
     found = ranked(*dated, candidate("none.md", 0.6), mode="semantic")
     assert [each.chunk.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
     weak, strong = (candidate(f"{at}.md", keyword=1.0, category="decision", updated=at) for at in ("2026", "2020"))
-    strong.matches[0].keyword = strong.matches[0].keyword._replace(beyond=0.2)
+    strong.matches[0].keyword = Leg(1, 1.0, beyond=0.2)
     assert [each.chunk.path for each in ranked(weak, strong, mode="keyword")] == ["2020.md", "2026.md"]
 
 

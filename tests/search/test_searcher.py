@@ -2,10 +2,11 @@
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given, settings
@@ -17,13 +18,14 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search import choice, explain, packing
 from spellbook.search.question import VERBS, Question, question
+from spellbook.search.scores import Mode
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.text.terms import estimate_tokens
-from tests.helpers import Failing, note_writer, opened, watched
+from tests.helpers import Failing, Write, note_writer, opened, watched
 from tests.mcp.agent import talk
 
-MODES = ("semantic", "keyword", "both")
+MODES: tuple[Mode, ...] = ("semantic", "keyword", "both")
 ASKED = "where is our bird"
 GUESS = "The owl sleeps behind the shelf."
 NOTES = {
@@ -61,7 +63,7 @@ def index(small: Any) -> Any:
     return small.index
 
 
-def ask(index: Any, text: str = "", mode: str = "both", **asked: Any) -> Any:
+def ask(index: Any, text: str = "", mode: Mode = "both", **asked: Any) -> Any:
     return Searcher(index).ask(Question(text, mode, **asked))
 
 
@@ -94,7 +96,7 @@ def test_the_shares_of_a_hit_add_up_to_its_score(index: Any, text: Any, mode: An
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_filters_cut_before_the_legs_and_limits_after(index: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+def test_filters_cut_before_the_legs_and_limits_after(index: Any, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
     """
     A filter by a rare category still fills the result with its notes, and by a common one the limit. No hit is below
     `min_score`, and there are never more than `limit`. Of most candidates the text is never read.
@@ -110,10 +112,10 @@ def test_filters_cut_before_the_legs_and_limits_after(index: Any, monkeypatch: p
     assert [len(ask(index, "lighthouse", mode, limit=limit).hits) for limit in (1, 7)] == [1, 7]
     searcher, asked = Searcher(index), Question("lighthouse server", mode)
     assert len(searcher.rank(asked).candidates) > asked.limit
-    read, unpack = [], stored.unpacked
+    read = Mock(wraps=stored.unpacked)
     stored.inflated.cache_clear()
-    monkeypatch.setattr(stored, "unpacked", lambda packed: read.append(packed) or unpack(packed))
-    assert 0 < len(searcher.ask(asked).hits) == asked.limit >= len(read) > 0
+    monkeypatch.setattr(stored, "unpacked", read)
+    assert 0 < len(searcher.ask(asked).hits) == asked.limit >= read.call_count > 0
 
 
 REFUSED = [{"limit": 0}, {"limit": 101}, {"limit": -1}, {"min_score": -0.1}, {"min_score": 1.1}, {"max_tokens": 49}]
@@ -149,7 +151,7 @@ def test_words(index: Any) -> None:
 
 
 @pytest.fixture
-def korean(vault: Path, write_note: Callable[..., Path]) -> Iterator[Any]:
+def korean(vault: Path, write_note: Write) -> Iterator[Any]:
     """Notes about servers, each with another particle; the last ones are as fresh, pinned and full of the word as can be."""
     write_note(
         "exact.md", f"서버에서 로그를 본다. {'다른 이야기도 길게 있다. ' * 60}", importance="low", created="2020-01-01"
@@ -255,8 +257,8 @@ def test_further_texts(small: Any) -> None:
         "boat.md"
     ]
     day = Searcher(small.index, lambda: dt.datetime(2026, 5, 2, 12).timestamp())
-    for text, also, is_read in (("compose yesterday", (), True), ("compose", ("compose yesterday",), False)):
-        hits = day.ask(Question(text, also=also, min_score=0.0)).hits
+    for text, further, is_read in (("compose yesterday", (), True), ("compose", ("compose yesterday",), False)):
+        hits = day.ask(Question(text, also=further, min_score=0.0)).hits
         assert ("yesterday" in str([hit.why["adjustments"] for hit in hits])) is is_read
 
 
@@ -331,7 +333,7 @@ def test_why_tells_the_words_and_the_time(small: Any) -> None:
 # -- the state of the index
 
 
-def test_an_answer_says_what_answered(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_an_answer_says_what_answered(book: Spellbook, write_note: Write) -> None:
     """
     Its index block counts notes, chunks and pending vectors, and names the generation. `ms` and `found` are in the JSON;
     the second time a question is asked, its vector is not made again. A searcher that stays open sees new, changed,
@@ -363,7 +365,7 @@ def test_an_answer_says_what_answered(book: Spellbook, write_note: Callable[...,
         assert now("another zebra")[0] == [text] * bool(text)
 
 
-def test_without_its_embedder_search_goes_by_words_and_says_so(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_without_its_embedder_search_goes_by_words_and_says_so(vault: Path, write_note: Write) -> None:
     """If the embedder fails the answer is by words and degraded, not empty, as `why` says; `find` never needs it."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
@@ -377,7 +379,7 @@ def test_without_its_embedder_search_goes_by_words_and_says_so(vault: Path, writ
         assert ask(index, "lighthouse", "keyword").index.degraded is False
 
 
-def test_one_entry_a_note_and_how_many_there_are(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_one_entry_a_note_and_how_many_there_are(vault: Path, write_note: Write) -> None:
     """
     `per_note` bounds the chunks of a note; `found` counts what it leaves, before the limit; `why` says what it took. A
     text without a vector that shares a common word with the question is not named as near.
@@ -443,7 +445,7 @@ class Judge:
     name = "judge"
 
     def __init__(self, word: Any, error: Any = None) -> None:
-        self.word, self.error, self.given = word, error, []
+        self.word, self.error, self.given = word, error, list[Any]()
 
     def rerank(self, query: Any, texts: Any, seconds: Any) -> Any:
         self.given.append((query, list(texts), seconds))

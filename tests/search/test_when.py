@@ -1,7 +1,6 @@
 """when: what a question says of time, what it does not say, and what a date does to a score."""
 
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from spellbook.index import sync
 from spellbook.search import when
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.helpers import opened
+from tests.helpers import Write, opened
 
 TODAY = dt.date(2026, 11, 20)  # a Friday
 
@@ -59,7 +58,9 @@ NOT_ALL = ("어제 회의", "지난주에 정한 색", "the plan in May", "사�
 @pytest.mark.parametrize("text", [*ALL, "What happened yesterday", "notes from last week", *NOT_ALL])
 def test_a_question_for_nothing_but_a_time(text: Any) -> None:
     """It names no subject; one for the newest of something is not of that kind."""
-    assert when.read(text, TODAY).is_all is (text not in NOT_ALL)
+    found = when.read(text, TODAY)
+    assert found is not None
+    assert found.is_all is (text not in NOT_ALL)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def at(day: dt.date) -> float:
     return dt.datetime.combine(day, dt.time(12)).timestamp()
 
 
-def test_a_date_adds_a_share_and_hides_nothing(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_a_date_adds_a_share_and_hides_nothing(vault: Path, write_note: Write) -> None:
     """
     The reason is among the shares; notes of another time are still found; a filter by date leaves the words alone. A
     question for nothing but a time has the notes of then as its hits; without such a note it is as any other.

@@ -1,6 +1,5 @@
 """Notes without text: cards of properties, stubs, lone headings, empty files."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from spellbook.index.catalog.rows import NO_TEXT
 from spellbook.library.book import Spellbook
+from tests.helpers import Write
 
 NOTES = {
     "people/Jane Doe.md": "---\naliases: [Janey, 제인]\ntags: [friend/tennis]\nphone: 555-0101\n---\n",
@@ -43,7 +43,7 @@ FOUND = {
 
 
 @pytest.fixture
-def cards(book: Spellbook, write_note: Callable[..., Path]) -> Any:
+def cards(book: Spellbook, write_note: Write) -> Any:
     for path, text in NOTES.items():
         write_note(path, text)
     book.refresh(embed=True)
@@ -59,7 +59,7 @@ def test_a_note_without_text_is_found(cards: Any) -> None:
             assert "trip.md" not in paths or paths.index("trip.md") < paths.index(path), asked
 
 
-def test_thousands_of_stubs_leave_room(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_thousands_of_stubs_leave_room(book: Spellbook, write_note: Write) -> None:
     """Texts stand before any number of stubs with the word in their titles, and each stub is found by its own name."""
     for number in range(300):
         write_note(f"lang.python.m{number}.md", f"---\ntitle: Python m{number}\n---\n")

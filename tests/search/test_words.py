@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from spellbook.search.question import Question
 from spellbook.search.scores import hit_of
 from spellbook.search.searcher import Searcher
 from spellbook.text.terms import index_form, parts
-from tests.helpers import empty_catalog, opened
+from tests.helpers import Write, empty_catalog, opened
 
 
 class Shelf:
@@ -125,7 +125,7 @@ LABELS = {"title": "zeppelin", "entities": "[{name: zeppelin}]", **dict.fromkeys
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_frontmatter_counts_more_than_a_mention(vault: Path, write_note: Callable[..., Path], label: Any) -> None:
+def test_frontmatter_counts_more_than_a_mention(vault: Path, write_note: Write, label: Any) -> None:
     """
     A note with the word in its frontmatter ranks before an equally long one that mentions it, with a score near 1. Of
     two with the highest score the better match comes first, however old it is.
@@ -155,7 +155,7 @@ def own(vault: Any, text: Any) -> Any:
 
 
 @pytest.fixture
-def index(vault: Path, write_note: Callable[..., Path]) -> Iterator[Any]:
+def index(vault: Path, write_note: Write) -> Iterator[Any]:
     """Notes about a cache in two languages, and about other things."""
     write_note("cache.md", "# Sessions\n\nThe redis server keeps them for an hour.")
     write_note("pay.md", "# Money\n\nA refund takes three days.")

@@ -14,7 +14,7 @@ from spellbook.mcp.app import build
 from spellbook.system.errors import InvalidInput
 from tests.mcp.agent import Agent, conversation, talk
 
-DOCKER = {
+DOCKER: dict[str, Any] = {
     "text": "Docker 컨테이너는 compose 파일로 띄운다. 포트는 17950이고 볼륨은 /data에 붙인다.",
     "metadata": {
         "topic": "docker-setup",

@@ -1,6 +1,5 @@
 """Memento: five tools, resources and a prompt for agents, and everything else over HTTP."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from starlette.testclient import TestClient
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from tests.http.running import asked
-from tests.mcp.agent import Agent, conversation, talk
+from tests.mcp.agent import Agent, conversation, talk, text_of
 
 SETS = ("memento",)
 
@@ -37,8 +36,7 @@ async def test_remember(agent: Agent, book: Spellbook) -> None:
     kept = await agent.json("remember", content="사용자는 홍차를 좋아한다.")
     assert {"memory_id", "created_at", "type", "importance"} <= set(kept)
     assert (kept["type"], kept["importance"]) == ("episodic", 0.5)
-    read = await agent.client.read_resource(f"memory://{kept['memory_id']}")
-    assert json.loads(read.contents[0].text)["privacy_scope"] == "private"
+    assert (await agent.resource(f"memory://{kept['memory_id']}"))["privacy_scope"] == "private"
     assert "INVALID_INPUT" in await agent.refused("remember", content="x", type="eternal")
     assert "INVALID_INPUT" in await agent.refused("remember", content="x", importance=2)
 
@@ -56,7 +54,7 @@ async def test_recall(agent: Agent, book: Spellbook) -> None:
     wanted = {"id", "content", "type", "importance", "created_at", "last_accessed", "pinned", "score", "tags"}
     assert wanted | {"recall_reason"} <= set(found["items"][0])
     for address in ("memory://search?query=tea", "memory://search"):
-        read = json.loads((await agent.client.read_resource(address)).contents[0].text)
+        read = await agent.resource(address)
         assert wanted | {"recall_reason"} <= set(read["results"][0])
     for filters in ({"type": ["semantic"]}, {"tags": ["tea"]}, {"type": ["semantic"], "tags": ["tea"]}):
         items = (await agent.json("recall", query="tea", filters=filters, format="json"))["items"]
@@ -92,10 +90,10 @@ async def test_pin_unpin_and_forget(agent: Agent, book: Spellbook, vault: Path) 
 async def test_resources(agent: Agent, book: Spellbook) -> None:
     """memory://{id} with its links, and memory://search with the time until which it may be kept."""
     kept = (await agent.json("remember", content="The ferry leaves at noon.", tags=["ferry"]))["memory_id"]
-    read = json.loads((await agent.client.read_resource(f"memory://{kept}")).contents[0].text)
+    read = await agent.resource(f"memory://{kept}")
     assert {"id", "content", "type", "importance", "created_at", "pinned", "tags", "privacy_scope"} <= set(read)
     assert set(read["links"]) == {"source_of", "derived_from", "duplicates", "contradicts"}
-    found = json.loads((await agent.client.read_resource("memory://search?query=ferry&limit=8")).contents[0].text)
+    found = await agent.resource("memory://search?query=ferry&limit=8")
     assert {"query", "results", "total_count", "query_time", "cached_at", "expires_at"} <= set(found)
     assert found["results"][0]["id"] == kept
 
@@ -105,7 +103,7 @@ async def test_the_prompt(agent: Agent, book: Spellbook) -> None:
     """memory_injection: memories for a question within a budget of tokens, with what it used."""
     await agent.json("remember", content="The ferry leaves at noon.")
     made = await agent.client.get_prompt("memory_injection", {"query": "when does the ferry leave"})
-    assert "The ferry leaves at noon." in made.messages[0].content.text
+    assert "The ferry leaves at noon." in text_of(made.messages[0].content)
     assert {"memories_used", "token_count", "search_time"} <= set(made.meta or {})
     small = await agent.client.get_prompt("memory_injection", {"query": "ferry", "token_budget": "100"})
     assert (small.meta or {})["token_count"] <= 100

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,11 @@ class Holder:
 
 def database(state: Path) -> Database:
     """The database of a process."""
-    return Database(state / "x.db", 1, lambda connection, _: connection.execute(TABLE), {})
+
+    def build(connection: sqlite3.Connection, form: int) -> None:
+        connection.execute(TABLE)
+
+    return Database(state / "x.db", 1, build, {})
 
 
 def words(base: Database, *new: str) -> list[str]:

@@ -2,9 +2,8 @@
 
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from spellbook.search import writing
 from spellbook.text.korean import stem
 from spellbook.text.languages import language, of_note
 from spellbook.text.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
-from tests.helpers import empty_catalog
+from tests.helpers import Write, empty_catalog
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)
@@ -36,7 +35,7 @@ def _closed() -> Iterator[None]:
     catalog().close()
 
 
-def found(text: str, asked: str) -> bool:
+def found(text: str, asked: object) -> bool:
     """Whether the full-text table finds `text` by the expression `asked`."""
     catalog().execute("BEGIN")
     try:
@@ -212,7 +211,7 @@ def test_what_is_unclear_is_not_guessed(text: str) -> None:
     ],
 )
 def test_an_answer_in_another_language_need_not_hold_the_words(
-    book: Spellbook, write_note: Callable[..., Path], title: str, text: str, asked: str, is_other: bool
+    book: Spellbook, write_note: Write, title: str, text: str, asked: str, is_other: bool
 ) -> None:
     """
     A text in another language gets credit for the words of a question; a short text, one with foreign names, one with a

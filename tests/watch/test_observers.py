@@ -90,7 +90,7 @@ def test_several_changes_in_one_event_of_macos(monkeypatch: Any, native: list[An
         hints.wake.clear()
         with contextlib.suppress(AttributeError):  # the stub's stream is none
             observer.schedule(hints, VAULT, recursive=True, event_filter=hints_of.USEFUL)
-        emitter = next(iter(observer.emitters))
+        emitter: Any = next(iter(observer.emitters))
         emitter.queue_events(1.0, list(native))
         while not observer.event_queue.empty():
             observer.dispatch_events(observer.event_queue)

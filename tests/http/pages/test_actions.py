@@ -17,7 +17,7 @@ from spellbook.http.pages import view
 from spellbook.http.served import Served
 from spellbook.http.tokens import SCOPES
 from spellbook.library.book import Spellbook
-from tests.helpers import held, session_writer
+from tests.helpers import Write, held, session_writer
 from tests.http.pages.conftest import Browser
 
 from ..running import form, lacks, shows
@@ -112,7 +112,7 @@ def test_a_running_job_is_shown_until_its_end(
     full: dict[str, str],
     served: Served,
     monkeypatch: pytest.MonkeyPatch,
-    write_note: Callable[..., Path],
+    write_note: Write,
     vault: Path,
 ) -> None:
     """
@@ -186,9 +186,7 @@ def typed(page: str) -> dict[str, str]:
     return form(page, "/do/new") | ({"anyway": anyway[1]} if anyway else {})
 
 
-def test_what_was_erased_is_saved_by_a_second_press(
-    browser: Browser, vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_what_was_erased_is_saved_by_a_second_press(browser: Browser, vault: Path, write_note: Write) -> None:
     """A section that says again what was erased is saved if that very text is sent once more by its own button."""
     write_note("tides.md", TEXT)
     write_note("ferry.md", "The ferry leaves at nine.\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -19,6 +18,7 @@ from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
 from spellbook.vault import pictures
+from tests.helpers import Write
 from tests.search.candidates import candidate
 
 from ..running import shows
@@ -72,9 +72,7 @@ def test_a_title_that_is_the_first_sentence_is_known(title: str, text: str, rest
     assert rendering.after_title(title, text) == rest
 
 
-def test_a_title_that_repeats_the_text_is_shown_once(
-    browser: Browser, write_note: Callable[..., Path], book: Spellbook
-) -> None:
+def test_a_title_that_repeats_the_text_is_shown_once(browser: Browser, write_note: Write, book: Spellbook) -> None:
     """In lists, among hits, on the note's page and in its editor; the heading stays for those who cannot see."""
     write_note("m/a.md", "The <spare> key hangs in the hall.", title="The <spare> key hangs in the hall")
     write_note("m/b.md", "The ladder stands in the cellar. Ask Mina.", title="The ladder stands in the cellar")
@@ -96,9 +94,7 @@ def test_a_title_that_repeats_the_text_is_shown_once(
     shows(browser.open("/note/m/a"), '<h1 class="skip">The &lt;spare&gt; key hangs in the hall</h1>')
 
 
-def test_a_large_vault_is_a_small_page(
-    browser: Browser, vault: Path, book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_a_large_vault_is_a_small_page(browser: Browser, vault: Path, book: Spellbook, write_note: Write) -> None:
     """
     Of three hundred folders with as many in them, the first level comes, bounded, and says what is left out.
 
@@ -181,7 +177,7 @@ def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
 
 
 def test_another_language_is_told_only_of_another_script(
-    book: Spellbook, write_note: Callable[..., Path], browser: Browser, vault: Path
+    book: Spellbook, write_note: Write, browser: Browser, vault: Path
 ) -> None:
     """
     Of a text in the script of the question the pages do not say so: languages of short texts are mistaken.

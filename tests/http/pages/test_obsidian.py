@@ -3,7 +3,6 @@
 import html.parser
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from spellbook.http.pages import obsidian
 from spellbook.http.served import Served
 from spellbook.http.tokens import SCOPES
 from spellbook.library.book import Spellbook
-from tests.helpers import note_writer
+from tests.helpers import Write, note_writer
 from tests.http.pages.conftest import Browser
 
 from ..running import lacks, shows
@@ -213,7 +212,7 @@ PREVIEWED = (
 )
 
 
-def test_lists_show_no_signs_of_a_note(browser: Browser, book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_lists_show_no_signs_of_a_note(browser: Browser, book: Spellbook, write_note: Write) -> None:
     """Titles of memories, and first words in lists and among hits, have no signs of emphasis, formulas and footnotes."""
     write_note("a.md", f"# Alpha\n\n{PREVIEWED}")
     write_note("b.md", f"# Beta\n\n$$\nx^2\n$$\n\n%%\nhidden\n%%\n\n{PREVIEWED}")

@@ -8,7 +8,7 @@ import inspect
 import re
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import unescape
 from importlib.resources import files
 from itertools import chain
@@ -28,7 +28,7 @@ from spellbook.settings import translate
 from spellbook.system.errors import InvalidInput
 from tests import repositories
 from tests.cli.messages import OF_LOG
-from tests.helpers import note_writer
+from tests.helpers import Write, note_writer
 
 from ..running import lacks, shows
 from .conftest import HOSTILE, Browser
@@ -102,7 +102,7 @@ def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str])
 
 
 def test_a_note_that_is_all_script_runs_nothing(
-    browser: Browser, vault: Path, book: Spellbook, write_note: Callable[..., Path]
+    browser: Browser, vault: Path, book: Spellbook, write_note: Write
 ) -> None:
     """
     Whatever a note says, its page has only our scripts, no picture, no form and no link to run something.
@@ -221,9 +221,7 @@ def test_everything_the_pages_say_is_korean_too() -> None:
         assert told["licence"]
 
 
-def test_values_of_spellbook_have_korean_names(
-    browser: Browser, book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_values_of_spellbook_have_korean_names(browser: Browser, book: Spellbook, write_note: Write) -> None:
     """
     On a Korean page the category, type, topic, importance and trust that Spellbook gives have Korean names, with the
     description of the category. Files, addresses, forms and the person's own values stay; an English page has the values.
@@ -301,7 +299,7 @@ def titles(part: str) -> list[str]:
     ]
 
 
-def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_note: Write) -> None:
     """
     Guides are no notes; nothing warns.
 
@@ -343,7 +341,7 @@ def test_an_alert_is_a_calm_sentence(
     vault: Path,
     book: Spellbook,
     served: Served,
-    write_note: Callable[..., Path],
+    write_note: Write,
 ) -> None:
     """
     Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day.
@@ -428,9 +426,7 @@ def test_a_job_says_its_error_to_whoever_sees_all(served: Served, guarded: Brows
         assert guarded.client.get("/admin/links").status_code == status
 
 
-def test_a_job_is_seen_to_end_without_scripts(
-    browser: Browser, served: Served, write_note: Callable[..., Path]
-) -> None:
+def test_a_job_is_seen_to_end_without_scripts(browser: Browser, served: Served, write_note: Write) -> None:
     """
     While one runs, Health is asked for again by the browser itself, and no other page, where somebody may type.
 
