@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,7 +11,7 @@ from starlette.testclient import TestClient
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 
-from .running import Server, asked
+from .running import Server, Serving, asked
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def api(book: Spellbook) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def serving(vault: Path) -> Iterator[Any]:
+def serving(vault: Path) -> Iterator[Serving]:
     """Start servers of the vault; they end with the test."""
     started: list[Server] = []
 

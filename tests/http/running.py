@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any, AnyStr
@@ -130,3 +131,7 @@ class Server:
         assert self.process.stderr is not None
         self.process.stderr.close()
         return code
+
+
+Serving = Callable[..., Server]
+"""Starts a server of the vault with these options, and the environment by names."""

@@ -23,7 +23,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import SearchError
 from tests.helpers import Write, raw, rows, until
-from tests.mcp.agent import talk
+from tests.mcp.agent import Agent, talk
 
 from .running import asked, code
 
@@ -84,7 +84,7 @@ def test_a_damaged_index_of_words_is_a_search_error_at_every_door(
     book.reindex()
     catalog = book.index.catalog
 
-    async def tool(agent: Any) -> Any:
+    async def tool(agent: Agent) -> Any:
         return str(await agent.answer("find", keywords="Fridays"))
 
     def command() -> str:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -21,6 +20,7 @@ from spellbook.models import prepared
 from spellbook.settings import config
 from spellbook.system.errors import StorageError
 from tests.helpers import PATIENCE, finished, python
+from tests.http.running import Serving
 
 from .running import shows
 
@@ -84,7 +84,7 @@ def test_where_things_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert prepared.place("m") == shipped
 
 
-def test_the_container_serves(serving: Any, tmp_path: Path) -> None:
+def test_the_container_serves(serving: Serving, tmp_path: Path) -> None:
     """By the token that it prints once, to every machine."""
     names = ("STATE", "MODELS", "CACHE", "VAULT", "HOST", "WATCH")
     server = serving(

@@ -33,13 +33,14 @@ from spellbook.http.guard import COOKIE
 from spellbook.http.tokens import Tokens
 from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, Write, finished, python, until
+from tests.http.running import Serving
 from tests.mcp.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
-def test_real_clients(serving: Any, write_note: Write) -> None:
+def test_real_clients(serving: Serving, write_note: Write) -> None:
     """
     A client that is configured with the address alone, or with /mcp, in either era: tools, resources, a write.
 
@@ -84,7 +85,7 @@ def test_real_clients(serving: Any, write_note: Write) -> None:
 
 
 @posix
-def test_health(serving: Any, vault: Path, write_note: Write) -> None:
+def test_health(serving: Serving, vault: Path, write_note: Write) -> None:
     """
     It says that the vault is there, without a token and without telling of notes; 503 when the folder is away.
 
@@ -152,7 +153,7 @@ segno.make_qr = lambda text: print("code:", text, file=sys.stderr) or make(text)
 """A machine whose address at home is another one of its own, and that says what its code holds."""
 
 
-def test_beyond_this_machine(serving: Any, vault: Path) -> None:
+def test_beyond_this_machine(serving: Serving, vault: Path) -> None:
     """
     The first start makes a token and shows it once, as a client's configuration; the next start shows none.
 
@@ -198,7 +199,7 @@ def test_the_address_at_home(monkeypatch: pytest.MonkeyPatch, own: Any, is_home:
         run.home()
 
 
-def test_a_phone_is_let_in_until_the_end(serving: Any, vault: Path) -> None:
+def test_a_phone_is_let_in_until_the_end(serving: Serving, vault: Path) -> None:
     """
     The code holds a token that may write and is in no file; it ends with the server, and with it what it opened.
 
@@ -232,7 +233,7 @@ def test_a_phone_is_let_in_until_the_end(serving: Any, vault: Path) -> None:
 
 
 @contextlib.contextmanager
-def at_terminal(vault: Any, *options: Any, code: str = "", **environment: Any) -> Any:
+def at_terminal(vault: Path, *options: Any, code: str = "", **environment: Any) -> Any:
     """Serve at a pseudo-terminal; yield the lines up to the one that says where, and this address."""
     import pty
 
@@ -302,7 +303,7 @@ def test_a_browser_is_opened(
     assert [each.name for each in Tokens.of(vault).all()] == ["first"] * ("SPELLBOOK_ALLOWED_HOSTS" in changed)
 
 
-def test_https_and_a_trusted_proxy(serving: Any, tmp_path: Path) -> None:
+def test_https_and_a_trusted_proxy(serving: Serving, tmp_path: Path) -> None:
     """
     With a certificate, clients that trust it connect; plain HTTP does not.
 
@@ -394,7 +395,7 @@ def drip(connections: Any, over: Any) -> None:
                 each.send(b"x")
 
 
-def test_clients_that_are_none(serving: Any) -> None:
+def test_clients_that_are_none(serving: Serving) -> None:
     """
     Requests that are none, are slow, break off or are too large: the sender's error, never one of the server.
 
@@ -450,7 +451,7 @@ def test_clients_that_are_none(serving: Any) -> None:
     assert len(said.splitlines()) - said.count("without session_id") == 2  # which the SDK says of POST /messages/
 
 
-def test_a_server_and_a_stdio_process(serving: Any, vault: Path) -> None:
+def test_a_server_and_a_stdio_process(serving: Serving, vault: Path) -> None:
     """What one of them writes is found by the other at once, by words and by meaning."""
 
     async def talk() -> None:

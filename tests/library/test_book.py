@@ -21,6 +21,7 @@ from spellbook.index.opened import BEING_READ
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.settings import config
 from spellbook.system import processes
 from spellbook.system.errors import (
@@ -213,7 +214,7 @@ def test_threads_may_use_one_book(book: Spellbook, write_note: Write) -> None:
 
 
 @pytest.fixture
-def quiet(vault: Path, write_note: Write) -> Iterator[Any]:
+def quiet(vault: Path, write_note: Write) -> Iterator[Spellbook]:
     """A book that believes a scan for 100 seconds, whose vault has one note, and whose last scan found no change."""
     assert config.load(vault).look_seconds == 1
     write_note(".spellbook/config.toml", "look_seconds = 100")
@@ -223,17 +224,22 @@ def quiet(vault: Path, write_note: Write) -> Iterator[Any]:
         yield book
 
 
-def believed(book: Any) -> None:
+def believed(book: Spellbook) -> None:
     """Scan until no file's time can hide a change."""
-    until(lambda: (book.refresh(), book.last_scan.is_believed(book.index))[1])
+
+    def holds() -> bool:
+        book.refresh()
+        return book.last_scan.is_believed(book.index)
+
+    until(holds)
 
 
-def paths(book: Any, word: Any) -> Any:
+def paths(book: Reader, word: str) -> list[str]:
     """Return the paths of the notes with a word, as a question finds them."""
     return [hit.path for hit in book.find(word).hits]
 
 
-def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet: Any, vault: Path, write_note: Write) -> None:
+def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet: Spellbook, vault: Path, write_note: Write) -> None:
     """
     A scan that found no change is believed for the seconds of the setting, one by default, and no longer. While files
     are as young as two seconds nothing is believed: an edit at once after another one is found.
@@ -285,7 +291,7 @@ def test_who_embeds_all_is_left_the_rest(book: Spellbook, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def large(vault: Path) -> Any:
+def large(vault: Path) -> Path:
     """A vault of 201 notes, one of which has a zebra."""
     for number in range(200):
         (vault / f"{number}.md").write_text(f"note {number}")
@@ -293,13 +299,13 @@ def large(vault: Path) -> Any:
     return vault
 
 
-def found(book: Any) -> Any:
+def found(book: Reader) -> tuple[int, str]:
     """Return how many notes a question finds, and why it may not find all."""
     answer = book.find("zebra")
     return len(answer.hits), answer.index.reason
 
 
-def test_what_another_process_reads_is_not_waited_for(large: Any) -> None:
+def test_what_another_process_reads_is_not_waited_for(large: Path) -> None:
     """
     While a process reads a large vault, a question reads nothing and says so; afterwards it reads what is left. What
     needs all notes reads them: a topic is erased whole. With 200 notes or fewer a question reads them itself, and finds
@@ -324,7 +330,7 @@ def test_what_another_process_reads_is_not_waited_for(large: Any) -> None:
 
 
 @contextlib.contextmanager
-def served(book: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def served(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server's background that is about to watch, and an event that lets it."""
     may = threading.Event()
     monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
@@ -340,7 +346,7 @@ def served(book: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("taken", [None, True, False], ids=["", "by another process", "by nobody, and cannot be"])
 def test_a_watcher_that_is_about_to_read_is_left_to_it(
-    large: Any, taken: bool | None, monkeypatch: pytest.MonkeyPatch
+    large: Path, taken: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     From the start of a server on a question leaves the first scan to its watcher, and finds all after it. Where another

@@ -204,7 +204,9 @@ def test_clones_of_other_kinds(small: Spellbook, tmp_path: Path) -> None:
     assert "git lacks an object" in unread(small)
 
 
-def test_nothing_of_a_foreign_repository_runs(small: Spellbook, tmp_path: Path, monkeypatch: Any) -> None:
+def test_nothing_of_a_foreign_repository_runs(
+    small: Spellbook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     What was merged is a version with all that it brought, and its own commits are not told beside it. Hooks, filters,
     pagers, watchers and signatures of the repository, and variables around it, change nothing.

@@ -20,7 +20,7 @@ from spellbook.mcp.toolsets.memento import injection
 from spellbook.text.terms import estimate_tokens
 from spellbook.vault.entries import Entry
 from tests.helpers import Write
-from tests.mcp.agent import talk, text_of
+from tests.mcp.agent import Agent, talk, text_of
 from tests.trees import contents
 
 
@@ -261,7 +261,7 @@ def test_a_decision_by_python_is_the_decision_by_the_tool_byte_for_byte(books: t
         python.memories.decisions.update(mine[-2]["id"], "partial", "It held,\nmostly.", supersedes=[mine[4]["id"]])
     )
 
-    async def script(agent: Any) -> list[dict[str, Any]]:
+    async def script(agent: Agent) -> list[dict[str, Any]]:
         named = [
             {{"session": "session_id"}.get(key, key): value for key, value in given.items()} for given in DECISIONS
         ]

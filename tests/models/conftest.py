@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.models.speaking import Speaking
+from tests.models.speaking import Serve, Speaking
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +19,10 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def serve() -> Iterator[Any]:
+def serve() -> Iterator[Serve]:
     servers = []
 
-    def start(answer: Any) -> Any:
+    def start(answer: Any) -> Speaking:
         servers.append(Speaking(answer))
         return servers[-1]
 

@@ -6,7 +6,7 @@ import base64
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
@@ -61,21 +61,25 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def vectors(texts: Any) -> Any:
+Serve = Callable[[Any], Speaking]
+"""Starts a service that gives the answers of a function of path and body, or one that it is given."""
+
+
+def vectors(texts: Sequence[str]) -> Any:
     """Vectors that are not of length one, as many services return."""
     return (HashEmbedder().embed_passages(texts) * 3).tolist()
 
 
-def ollama(path: Any, body: Any) -> Any:
+def ollama(path: str, body: Any) -> Any:
     return {"model": body["model"], "embeddings": vectors(body["input"])}
 
 
-def openai(path: Any, body: Any) -> Any:
+def openai(path: str, body: Any) -> Any:
     items = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(vectors(body["input"]))]
     return {"object": "list", "data": items[::-1], "model": body["model"]}
 
 
-def as_base64(path: Any, body: Any) -> Any:
+def as_base64(path: str, body: Any) -> Any:
     rows = np.array(vectors(body["input"]), dtype="<f4")
     return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
 
@@ -83,7 +87,7 @@ def as_base64(path: Any, body: Any) -> Any:
 def llamacpp(form: Any) -> Any:
     """llama.cpp's own `/embedding` in one of its forms; the list of an old one is one text, joined."""
 
-    def answer(path: Any, body: Any) -> Any:
+    def answer(path: str, body: Any) -> Any:
         if path != "/embedding":
             return 404, {}, b"File Not Found"
         text = body["content"] if isinstance(body["content"], str) else " ".join(body["content"])
@@ -125,13 +129,13 @@ def dripping() -> Any:
         over.set()
 
 
-def tei(path: Any, body: Any) -> Any:
+def tei(path: str, body: Any) -> Any:
     return [{"index": i, "score": 1 / (i + 1)} for i in reversed(range(len(body["texts"])))]
 
 
-def jina(path: Any, body: Any) -> Any:
+def jina(path: str, body: Any) -> Any:
     return {"results": [{"index": i, "relevance_score": 1 / (i + 1)} for i in reversed(range(len(body["documents"])))]}
 
 
-def logits(path: Any, body: Any) -> Any:
+def logits(path: str, body: Any) -> Any:
     return {"results": [{"index": i, "relevance_score": 4.0 - 4 * i} for i in range(len(body["documents"]))]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def direction(*names: Any) -> Any:
     return vector / np.linalg.norm(vector)
 
 
-def whose(text: Any) -> Any:
+def whose(text: str) -> Any:
     """The language and item number of a sample text, and whether it was edited."""
     for side in (QUESTIONS, PASSAGES):
         for language, texts in side.items():
@@ -54,7 +55,7 @@ class Model(ServiceEmbedder):
         self.knows = knows
         self.asked = 0
 
-    def _vector(self, text: Any) -> Any:
+    def _vector(self, text: str) -> Any:
         self.asked += 1
         language, i, edited = whose(text)
         says = direction("topic", i) if language in self.knows else direction("noise", text)
@@ -67,10 +68,10 @@ class Model(ServiceEmbedder):
         )
         return (vector / np.linalg.norm(vector)).astype(np.float32)
 
-    def embed_query(self, text: Any) -> Any:
+    def embed_query(self, text: str) -> Any:
         return self._vector(text)
 
-    def embed_passages(self, texts: Any) -> Any:
+    def embed_passages(self, texts: Sequence[str]) -> Any:
         return np.array([self._vector(text) for text in texts], dtype=np.float32)
 
     embed_queries = embed_passages

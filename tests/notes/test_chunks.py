@@ -67,7 +67,7 @@ def test_case(path: Any) -> None:
 
 
 @given(texts, st.sampled_from([8, 40, 256]))
-def test_any_note_is_cut_whole(text: Any, most: Any) -> None:
+def test_any_note_is_cut_whole(text: str, most: int) -> None:
     """
     The chunks joined are the body and encode to the file's bytes. Each is at its position, has an id of its own, and
     lines `line` to `end_line` contain exactly its text.
@@ -89,7 +89,7 @@ def test_any_note_is_cut_whole(text: Any, most: Any) -> None:
 
 
 @given(texts, st.sampled_from([40, 256]))
-def test_what_is_embedded_is_bounded(text: Any, most: Any) -> None:
+def test_what_is_embedded_is_bounded(text: str, most: int) -> None:
     """
     A chunk has at most the requested tokens, and at most as many again for its headings. However long titles, keywords,
     headers and turns are, the text itself always fits into what a model reads.
@@ -146,7 +146,7 @@ CLUSTERS = ["e\u0301", "👩\u200d👩\u200d👧", "🇰🇷", "👍🏽", "न�
 
 
 @given(st.lists(st.sampled_from(CLUSTERS), min_size=40, max_size=400), st.sampled_from([16, 64]))
-def test_no_letter_is_torn(clusters: Any, most: Any) -> None:
+def test_no_letter_is_torn(clusters: Any, most: int) -> None:
     """Long text without blanks is cut between letters as a reader sees them."""
     bounds, at = {0}, 0
     for cluster in clusters:

@@ -26,7 +26,7 @@ def of(header: str, body: str = "", path: str = "folder/name.md") -> Any:
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff\0")),
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"]),
 )
-def test_encoding_comes_back(text: Any, encoding: Any) -> None:
+def test_encoding_comes_back(text: str, encoding: Any) -> None:
     """UTF-8 with or without BOM and UTF-16 with BOM decode to text and encode to the same bytes."""
     data = (("\ufeff" if encoding.startswith("utf-16") else "") + text).encode(encoding)
     note = parse("a.md", data)
@@ -276,7 +276,7 @@ def test_heading_text(source: str, seen: str) -> None:
 
 
 @given(st.sampled_from(["", "\ufeff", "---\na: b\n---\n", "---\r\na: b\r\n---\r\n"]), anything)
-def test_lines(header: Any, text: Any) -> None:
+def test_lines(header: Any, text: str) -> None:
     """
     The lines of a note are those of its body. Lines joined are the text, and only CR, LF and CRLF end one; a file's
     line ending is the first one in it.

@@ -44,7 +44,7 @@ DUE = ("due", "2026-12-20")
         pytest.param("trust:: trusted\nprivacy_scope:: public\nScope:: x\nTags:: a\ntype:: working\nid:: b\nsupersedes:: c", [], id="no keys that rule"),
     ],
 )  # fmt: skip
-def test_fields(text: Any, expected: Any) -> None:
+def test_fields(text: str, expected: Any) -> None:
     """A field is read as Dataview and Tasks do; keys by which Spellbook files and guards a note are none in a text."""
     assert said(text) == expected
 

@@ -88,7 +88,7 @@ def test_what_became_of_cited_lines_is_said(book: Spellbook, vault: Path, projec
 
 
 def test_only_its_project_is_looked_at(
-    book: Spellbook, vault: Path, project: Path, tmp_path: Path, monkeypatch: Any
+    book: Spellbook, vault: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worktree of the project compares too; in another project, and outside of one, nothing is said."""
     (project / ".git").rmdir()

@@ -1,5 +1,6 @@
 """What a note is about counts for its chunks: title, questions, the whole text, its words, and a second encoder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from spellbook.index import embed, sync
+from spellbook.index.opened import Index
 from spellbook.models.embedders import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
@@ -17,7 +19,7 @@ from tests.helpers import Counting, Write, opened
 from tests.search.candidates import candidate
 
 
-def ranked(index: Any, text: Any, mode: Mode = "both", **options: Any) -> Any:
+def ranked(index: Index, text: str, mode: Mode = "both", **options: Any) -> Any:
     """All candidates of a question by path and heading."""
     found = Searcher(index).rank(Question(text, mode, **options)).candidates
     return {(each.chunk.path, each.chunk.heading): each for each in found}
@@ -153,7 +155,7 @@ class Second:
     fingerprint: str = "second:1"
     scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
 
-    def vectors(self, texts: Any, query: bool = False) -> Any:
+    def vectors(self, texts: Sequence[str], query: bool = False) -> Any:
         self.texts += texts
         block = HashEmbedder().embed_passages(texts)
         return np.rint(np.clip(block / 0.5, -1, 1) * 127).astype(np.int8)

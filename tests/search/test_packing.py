@@ -1,5 +1,6 @@
 """Packing: an answer stays within its budget, shows most of the best hits, and names what is left out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from spellbook.text.terms import estimate_tokens
 BESIDE = {"before": {"id": "a#b", "line": "도커 " * 30}, "after": {"id": "a#c", "line": "abc"}}
 
 
-def hit(text: Any, score: float = 0.5, line: int = 1, title: str = "t") -> Any:
+def hit(text: str, score: float = 0.5, line: int = 1, title: str = "t") -> Any:
     chunk = StoredChunk(0, "id", "a.md", line, line, title, "", text, "", "", "", 0.5, None, None, 0, 0, (), (), {})
     return Hit(chunk, score, {}, text, standing(chunk.meta), neighbours=BESIDE)
 
@@ -32,7 +33,7 @@ TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
 
 
 @given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
-def test_an_answer_is_within_its_budget(texts: Any, most: Any) -> None:
+def test_an_answer_is_within_its_budget(texts: Sequence[str], most: int) -> None:
     """Names, texts and marks are within `max_tokens`, and each hit says how much of it is shown."""
     packed = pack([hit(text) for text in texts], most, words("a", "도커"))
     named = [each for each in packed if each.why["text"] != "unnamed"]

@@ -10,6 +10,7 @@ import pytest
 from mcp.types import Implementation
 
 from spellbook.index import sync
+from spellbook.index.opened import Index
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
@@ -69,7 +70,7 @@ def test_only_the_question_itself_is_one_that_a_note_answers(vault: Path, write_
 
 
 @pytest.fixture
-def index(vault: Path, write_note: Write) -> Iterator[Any]:
+def index(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes about sessions in two languages, among others."""
     write_note("cache.md", "# Sessions\n\nThe redis server keeps them for an hour.")
     write_note("mixed.md", "# 둘\n\n레디스, 곧 redis에 둔다.")
@@ -92,7 +93,7 @@ def index(vault: Path, write_note: Write) -> Iterator[Any]:
         pytest.param("환불했던 것", {"pay.md": [["환불", "refund"]]}, id="what the vault has by a synonym only"),
     ],
 )
-def test_a_hit_has_the_words_that_its_chunk_has(index: Any, asked: str, expected: dict[str, Any]) -> None:
+def test_a_hit_has_the_words_that_its_chunk_has(index: Index, asked: str, expected: dict[str, Any]) -> None:
     """
     The words that the search itself looked for, with the synonyms that stand in this very chunk. A word that is nowhere
     is told by its own name, with what stood for it.
@@ -101,7 +102,7 @@ def test_a_hit_has_the_words_that_its_chunk_has(index: Any, asked: str, expected
     assert {path: found[path] for path in expected} == expected
 
 
-def test_one_hit_a_note_knows_the_others(index: Any) -> None:
+def test_one_hit_a_note_knows_the_others(index: Index) -> None:
     """With one chunk of a note, its hit has the others that would be hits too; without a bound there are none left."""
     searcher = Searcher(index)
     asked = question("find", "레디스", per_note=1)

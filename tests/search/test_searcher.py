@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from spellbook.index import sync
 from spellbook.index.catalog import rows as stored
+from spellbook.index.opened import Index
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search import choice, explain, packing
@@ -23,7 +24,7 @@ from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Failing, Write, note_writer, opened, watched
-from tests.mcp.agent import talk
+from tests.mcp.agent import Agent, talk, text_of
 
 MODES: tuple[Mode, ...] = ("semantic", "keyword", "both")
 ASKED = "where is our bird"
@@ -40,7 +41,7 @@ KEYS = "# Keys\n\nThe keys are rotated every Monday by the harbour master.\n\n##
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
     """A small vault of Korean and English notes; no test changes it."""
     vault = tmp_path_factory.mktemp("searched")
     write_note = note_writer(vault)
@@ -58,12 +59,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def index(small: Any) -> Any:
+def index(small: Spellbook) -> Index:
     """Its index."""
     return small.index
 
 
-def ask(index: Any, text: str = "", mode: Mode = "both", **asked: Any) -> Any:
+def ask(index: Index, text: str = "", mode: Mode = "both", **asked: Any) -> Any:
     return Searcher(index).ask(Question(text, mode, **asked))
 
 
@@ -84,7 +85,7 @@ QUESTIONS = st.text(alphabet="도커를설정 lighthouse the cat keys 0123456789
 @example("lighthouse server", "both")
 @example("keys rotated Monday", "semantic")
 @example("도커 설정", "keyword")
-def test_the_shares_of_a_hit_add_up_to_its_score(index: Any, text: Any, mode: Any) -> None:
+def test_the_shares_of_a_hit_add_up_to_its_score(index: Index, text: str, mode: Any) -> None:
     """Each hit's named shares add up to its score, and hits are in order of score, whatever is asked."""
     hits = ask(index, text, mode, limit=10).hits
     for hit in hits:
@@ -96,7 +97,9 @@ def test_the_shares_of_a_hit_add_up_to_its_score(index: Any, text: Any, mode: An
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_filters_cut_before_the_legs_and_limits_after(index: Any, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
+def test_filters_cut_before_the_legs_and_limits_after(
+    index: Index, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
     """
     A filter by a rare category still fills the result with its notes, and by a common one the limit. No hit is below
     `min_score`, and there are never more than `limit`. Of most candidates the text is never read.
@@ -126,14 +129,14 @@ REFUSED += [{"also": also} for also in (["a", "b", "c", "d"], ["a", 7], ["x" * 2
 
 
 @pytest.mark.parametrize("asked", [*REFUSED, {"verb": "guess"}, {"per_note": -1}])
-def test_what_makes_no_sense_is_refused_with_the_next_step(index: Any, asked: Any) -> None:
+def test_what_makes_no_sense_is_refused_with_the_next_step(index: Index, asked: Any) -> None:
     """A bad limit, score, budget, filter, further text, verb or query is INVALID_INPUT with a hint, before a search."""
     with pytest.raises(InvalidInput) as caught:
         Searcher(index).ask(question(**{"verb": "search", "query": "lighthouse", **asked}))
     assert caught.value.hint
 
 
-def test_words(index: Any) -> None:
+def test_words(index: Index) -> None:
     """
     `any` finds chunks with one keyword, `all` with every one; the words of a phrase stand together. `rotate` finds
     `rotated`, `도커` finds `도커를`, a single letter a word that begins with it.
@@ -151,7 +154,7 @@ def test_words(index: Any) -> None:
 
 
 @pytest.fixture
-def korean(vault: Path, write_note: Write) -> Iterator[Any]:
+def korean(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes about servers, each with another particle; the last ones are as fresh, pinned and full of the word as can be."""
     write_note(
         "exact.md", f"서버에서 로그를 본다. {'다른 이야기도 길게 있다. ' * 60}", importance="low", created="2020-01-01"
@@ -215,7 +218,7 @@ ODD = ['"', '""', "'", "a AND", "OR", "NOT x", "NEAR(a b, 3)", "(", ")(", "*", "
 
 
 @pytest.mark.parametrize("text", ODD, ids=lambda text: repr(text[:20]))
-def test_no_query_breaks_the_search(index: Any, text: str) -> None:
+def test_no_query_breaks_the_search(index: Index, text: str) -> None:
     """Operators, quotes, brackets, NUL and long queries are searched as words, never an error."""
     for mode in MODES:
         assert ask(index, text, mode).query == text
@@ -226,7 +229,7 @@ def test_no_query_breaks_the_search(index: Any, text: str) -> None:
 # -- further texts
 
 
-def test_further_texts(small: Any) -> None:
+def test_further_texts(small: Spellbook) -> None:
     """
     The note that holds a guessed sentence is found, and the answer says which texts were asked and what each gave; `why`
     takes the same texts. The score is the mean of the best two, so that one wrong guess costs little, and the shares add
@@ -262,10 +265,10 @@ def test_further_texts(small: Any) -> None:
         assert ("yesterday" in str([hit.why["adjustments"] for hit in hits])) is is_read
 
 
-def test_further_texts_over_mcp(small: Any) -> None:
+def test_further_texts_over_mcp(small: Spellbook) -> None:
     """search, recall and memory_injection take it, and an answer without a sure hit tells an agent to use it."""
 
-    async def conversation(agent: Any) -> None:
+    async def conversation(agent: Agent) -> None:
         for tool, also in (
             ("search", [GUESS]),
             ("recall", [GUESS]),
@@ -276,7 +279,7 @@ def test_further_texts_over_mcp(small: Any) -> None:
             assert "owl.md" in await agent.call(tool, query=ASKED, also=also)
         assert "Ask again" not in await agent.call("search", query="zebra", also=["quagga"])
         given = await agent.client.get_prompt("memory_injection", {"query": ASKED, "also": f"{GUESS}\nthe bird"})
-        assert "owl of the archive" in given.messages[0].content.text
+        assert "owl of the archive" in text_of(given.messages[0].content)
 
     talk(small, conversation, toolsets=("core", "memento"))
 
@@ -285,7 +288,7 @@ def test_further_texts_over_mcp(small: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_why(small: Any, verb: Any) -> None:
+def test_why(small: Spellbook, verb: Any) -> None:
     """
     Rows have the order and scores of the search, and each row's shares add up. A note's id explains all its chunks, a
     chunk's id only that one; an unknown one is an error that says so.
@@ -304,7 +307,7 @@ def test_why(small: Any, verb: Any) -> None:
         small.why("harbour", "nowhere.md", verb=verb)
 
 
-def test_why_tells_the_words_and_the_time(small: Any) -> None:
+def test_why_tells_the_words_and_the_time(small: Spellbook) -> None:
     """
     Each word comes with the number of chunks that contain it; words that no chunk contains are marked, and one that
     matches by its stem counts as matched. Korean words are told as they were typed, synonyms too. `why` says which days
@@ -313,6 +316,7 @@ def test_why_tells_the_words_and_the_time(small: Any) -> None:
     """
     given = small.why("harbour kraken")
     assert [(word.text, word.chunks) for word in given.words] == [('"harbour"', 2), ('"krake"*', 0)]
+    assert given.known is not None
     assert 0 < given.known < 1
     assert [(row.words, row.lacks) for row in given.rows[:1]] == [(("harbour",), ("krake*",))]
     [row, *_] = small.why("rotating key", "infra/keys#").rows
@@ -322,7 +326,7 @@ def test_why_tells_the_words_and_the_time(small: Any) -> None:
     assert small.search("effect 정리").hits[0].why["keyword"]["synonyms"] == ["effect = 이펙트"]
     assert small.why("harbour keys in May 2011").when == "from 2011-05-01 to 2011-05-31: in May 2011"
     assert small.why("harbour keys").when == ""
-    missed = {
+    missed: dict[str, dict[str, Any]] = {
         "it does not contain the quoted text": {"query": '"spare harbour keys" in the office', "id": "infra/keys#"}
     }
     missed |= {"neither its meaning nor its words match": {"query": "harbour keys", "id": "cats.md", "verb": "find"}}
@@ -347,7 +351,7 @@ def test_an_answer_says_what_answered(book: Spellbook, write_note: Write) -> Non
     day, searcher = book.stats()["day"], Searcher(index)
     assert (day["by_meaning"], day["caches"]["query_vectors"]) == (2, {"hits": 1, "misses": 1})
 
-    def now(text: Any) -> Any:
+    def now(text: str) -> Any:
         answer = searcher.ask(Question(text, "semantic", min_score=0.9))
         state = answer.index
         assert (state.degraded, state.generation) == (False, index.catalog.generation)
@@ -403,7 +407,7 @@ def test_one_entry_a_note_and_how_many_there_are(vault: Path, write_note: Write)
 # -- what is a hit at all
 
 
-def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Off-topic questions have no hits by default; `min_score=0` or a filter shows the nearest. Where nothing is sure up
     to three near notes are shown within the budget: the first as a hit, the others with a passage. Without one that has
@@ -447,14 +451,14 @@ class Judge:
     def __init__(self, word: Any, error: Any = None) -> None:
         self.word, self.error, self.given = word, error, list[Any]()
 
-    def rerank(self, query: Any, texts: Any, seconds: Any) -> Any:
+    def rerank(self, query: Any, texts: Sequence[str], seconds: Any) -> Any:
         self.given.append((query, list(texts), seconds))
         if self.error:
             raise self.error
         return [float(self.word in text) for text in texts]
 
 
-def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index: Any) -> None:
+def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index: Index) -> None:
     """
     A reranker gets twenty whole texts and a time limit, reorders them, and the shares still add up. If it fails, the
     order is that of the search, and the answer says so.

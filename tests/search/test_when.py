@@ -56,7 +56,7 @@ NOT_ALL = ("어제 회의", "지난주에 정한 색", "the plan in May", "사�
 
 
 @pytest.mark.parametrize("text", [*ALL, "What happened yesterday", "notes from last week", *NOT_ALL])
-def test_a_question_for_nothing_but_a_time(text: Any) -> None:
+def test_a_question_for_nothing_but_a_time(text: str) -> None:
     """It names no subject; one for the newest of something is not of that kind."""
     found = when.read(text, TODAY)
     assert found is not None
@@ -74,7 +74,7 @@ def test_a_question_for_nothing_but_a_time(text: Any) -> None:
         *("until 9999-12-31", "after 9999-12-31", "before 0001-01-01", "9999-12-31 회의"),  # no day before or after
     ],
 )
-def test_what_is_no_time(text: Any) -> None:
+def test_what_is_no_time(text: str) -> None:
     """A word that may mean something else is left alone."""
     assert when.read(text, TODAY) is None
 
@@ -103,7 +103,7 @@ def test_a_date_adds_a_share_and_hides_nothing(vault: Path, write_note: Write) -
         sync.run(index)
         searcher = Searcher(index, lambda: at(TODAY))
 
-        def ask(text: Any, **asked: Any) -> Any:
+        def ask(text: str, **asked: Any) -> Any:
             return {
                 hit.path: [each["reason"] for each in hit.why["adjustments"] if " old" not in each["reason"]]
                 for hit in searcher.ask(Question(text, **asked)).hits

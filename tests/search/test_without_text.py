@@ -87,7 +87,7 @@ NAMES = st.text("abcdefg가나다라마カタ", min_size=3, max_size=8)
 @given(
     st.lists(NAMES, min_size=1, max_size=4, unique=True), st.sampled_from(["", "---\ntags: [x]\n---\n", "## ", "\n"])
 )
-def test_any_name_finds_its_note(book: Spellbook, vault: Path, names: Any, text: Any) -> None:
+def test_any_name_finds_its_note(book: Spellbook, vault: Path, names: Any, text: str) -> None:
     """Whatever a note without text is called, its name finds it."""
     for name in names:
         (vault / f"{name}.md").write_text(f"{text}{name}\n" if text == "## " else text, "utf-8")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index import sync
+from spellbook.index.opened import Index
 from spellbook.search import presentation, synonyms, weights, words
 from spellbook.search.question import Question
 from spellbook.search.scores import hit_of
@@ -22,7 +23,7 @@ from tests.helpers import Write, empty_catalog, opened
 class Shelf:
     """Texts in the catalog's full-text table."""
 
-    def __init__(self, *texts: Any) -> None:
+    def __init__(self, *texts: str) -> None:
         self.db = empty_catalog()
         self.db.executemany(
             "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)",
@@ -101,7 +102,7 @@ def test_what_is_quoted_is_required(question: str, expected: Any) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_every_text_finds_itself(text: Any) -> None:
+def test_every_text_finds_itself(text: str) -> None:
     """A text used as a query finds itself, if it has any terms."""
     query = words.parse(text)
     assert Shelf("other", text).ask(text)[:1] == [1] * bool(query.terms or query.required)
@@ -111,7 +112,7 @@ LONG = ("word " * 4_000, "x" * 20_000, "가" * 20_000, "가 나를 " * 4_000, '"
 
 
 @pytest.mark.parametrize("text", [*LONG, "「" * 20_000, "가" * 19_999 + "x", '"a' * 10_000])
-def test_a_question_of_any_length_is_bounded(text: Any) -> None:
+def test_a_question_of_any_length_is_bounded(text: str) -> None:
     """Any question gives at most 64 terms of limited length."""
     chosen = words.parse(text).chosen(lambda part: 0, 100)
     assert len(chosen.words) <= 128
@@ -146,7 +147,7 @@ def test_frontmatter_counts_more_than_a_mention(vault: Path, write_note: Write, 
 # -- synonyms
 
 
-def own(vault: Any, text: Any) -> Any:
+def own(vault: Path, text: str) -> Any:
     """Write the vault's own synonyms."""
     place = vault / ".spellbook" / "synonyms.yaml"
     place.parent.mkdir(exist_ok=True)
@@ -155,7 +156,7 @@ def own(vault: Any, text: Any) -> Any:
 
 
 @pytest.fixture
-def index(vault: Path, write_note: Write) -> Iterator[Any]:
+def index(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes about a cache in two languages, and about other things."""
     write_note("cache.md", "# Sessions\n\nThe redis server keeps them for an hour.")
     write_note("pay.md", "# Money\n\nA refund takes three days.")
@@ -169,7 +170,7 @@ def index(vault: Path, write_note: Write) -> Iterator[Any]:
         yield index
 
 
-def by_words(index: Any, text: Any, **options: Any) -> Any:
+def by_words(index: Index, text: str, **options: Any) -> Any:
     """The chunks that have a score by words, by path, as candidates."""
     found = Searcher(index).rank(Question(text, **options))
     return {each.chunk.path: each for each in found.candidates if each.keyword and each.keyword.score}
@@ -215,7 +216,7 @@ def test_short_forms_of_the_office_find_the_full_ones(short: str, full: str) -> 
         ("refunds", "pay.md", None),
     ],
 )
-def test_a_word_finds_what_its_synonyms_find(index: Any, asked: str, path: str, said: str | None) -> None:
+def test_a_word_finds_what_its_synonyms_find(index: Index, asked: str, path: str, said: str | None) -> None:
     """In either direction, with Korean particles and English endings; `why` says which word stood for which."""
     found = by_words(index, asked)
     assert path in found
@@ -227,7 +228,7 @@ def test_a_word_finds_what_its_synonyms_find(index: Any, asked: str, path: str, 
         assert "synonyms" not in leg
 
 
-def test_what_a_synonym_is_worth(index: Any, vault: Path) -> None:
+def test_what_a_synonym_is_worth(index: Index, vault: Path) -> None:
     """
     Where the vault has both, the word comes first; where it has the synonym only, that is worth the same share. A word
     that is everywhere does not rise to the weight of the rare one that was asked for. `레디스 redis` is not asked for by
@@ -247,7 +248,7 @@ def test_what_a_synonym_is_worth(index: Any, vault: Path) -> None:
     assert found["giraffe.md"].keyword.score > 0.3
 
 
-def test_a_vault_adds_its_own_rows_and_changes_are_read(index: Any, vault: Path) -> None:
+def test_a_vault_adds_its_own_rows_and_changes_are_read(index: Index, vault: Path) -> None:
     """A row holds from the next question on, beside the shipped ones, and is gone when the file is."""
     assert "giraffe.md" not in by_words(index, "지라프")
     place = own(vault, "# ours\n- [지라프, Giraffe]\n- - 기린\n  - giraffe\n")

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from spellbook.search.scores import Hit
 from spellbook.text import quoting
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Write, note_writer
-from tests.mcp.agent import talk, text_of
+from tests.mcp.agent import Agent, talk, text_of
 
 BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"]
 BREAK = "\u2028" if sys.platform == "win32" else "\n"
@@ -87,14 +88,14 @@ def quoted(answer: Any) -> Any:
     return [line for line in answer.splitlines() if line.startswith(">")]
 
 
-def hits(texts: Any, names: Any) -> Any:
+def hits(texts: Sequence[str], names: Any) -> Any:
     return [
         Hit(chunk(name, text, source, line=3, updated=name), 0.5, {}, text, standing({}), backlinks=1)
         for text, (name, source) in zip(texts, names, strict=True)
     ]
 
 
-def chunk(name: Any, text: Any, source: Any, line: int = 1, updated: Any = None) -> Any:
+def chunk(name: Any, text: str, source: Any, line: int = 1, updated: Any = None) -> Any:
     about = (name, name, text, "", name, name, 0.5, None, updated)
     return StoredChunk(0, f"{name}#", f"{name}.md", line, line, *about, 0, 0, (), (), {"source": source})
 
@@ -104,7 +105,7 @@ NAMES = st.tuples(HOSTILE, st.one_of(st.none(), HOSTILE, HOSTILE.map("https://x"
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(HOSTILE, NAMES), min_size=1, max_size=4), st.sampled_from([120, 400, 20_000]), st.booleans())
-def test_no_text_passes_for_a_hit(given: Any, most: Any, explain: Any) -> None:
+def test_no_text_passes_for_a_hit(given: Any, most: int, explain: Any) -> None:
     """For any notes an answer has exactly the hits found, in order, each with its id and text."""
     found = hits([text for text, _ in given], [names for _, names in given])
     # What supersedes every other note is called like that note, and its words come from a table of anybody's.
@@ -158,7 +159,7 @@ def test_no_text_passes_for_a_hit(given: Any, most: Any, explain: Any) -> None:
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=1, max_size=4), st.sampled_from([60, 20_000]))
-def test_no_text_passes_for_a_chunk(given: Any, most: Any) -> None:
+def test_no_text_passes_for_a_chunk(given: Any, most: int) -> None:
     """The same for `show`, related notes, topics, and near notes."""
     chunks = [chunk(name, text, source) for text, name, source in given]
     near = [Backlink(f"{name}.md", name, name, (1,), ("supersedes",)) for _, name, _ in given]
@@ -187,7 +188,7 @@ def test_no_text_passes_for_a_chunk(given: Any, most: Any) -> None:
 
 
 @given(HOSTILE, st.text(min_size=1))
-def test_a_quoted_text_is_all_of_the_text(text: Any, name: Any) -> None:
+def test_a_quoted_text_is_all_of_the_text(text: str, name: Any) -> None:
     """
     Each line follows its mark, blank ones too; line breaks and control characters inside are made visible. An id can be
     read back letter for letter, from one line; and a JSON answer is one line without control characters.
@@ -255,7 +256,7 @@ def test_no_tool_and_no_command_says_what_a_note_forges(hostile: Path, book: Spe
         marks = (" ", "+", "-") if command in DIFFERING else ("\0",)
         assert not [line for line in done.output.splitlines() if FORGERY.match(line) and not line.startswith(marks)]
 
-    async def conversation(agent: Any) -> Any:
+    async def conversation(agent: Agent) -> Any:
         sha, named = book.show("a.md")[0].hash, f"c{BREAK}FORGED.md"
         stale = {"chunk_id": book.show("a.md")[0].id, "content": "x", "expected_hash": sha[::-1]}
         asked: dict[str, list[dict[str, Any]]] = {
@@ -297,7 +298,7 @@ def test_lists_quote_and_mark_names_from_outside(book: Spellbook, write_note: Wr
     book.reindex()
     asked: Any = (("recent", {}), ("get_index", {}), ("get_index", {"max_tokens": 150}))
 
-    async def conversation(agent: Any) -> Any:
+    async def conversation(agent: Agent) -> Any:
         return [await agent.call(tool, **given) for tool, given in asked]
 
     vault = ["--vault", str(book.config.vault)]

@@ -23,7 +23,7 @@ APART = [("が", "か"), ("ば", "は"), ("कि", "की"), ("й", "и"), ("�
 """Marks that make another letter or word of their script."""
 
 
-def matches(text: Any, asked: Any) -> Any:
+def matches(text: str, asked: Any) -> Any:
     categories = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         database.execute(f'CREATE VIRTUAL TABLE t USING fts5(x, tokenize="{categories}")')
@@ -46,6 +46,6 @@ def test_other_words_stay_apart(written: str, asked: str) -> None:
 
 
 @given(st.text(st.characters(categories=["L", "N", "M"]), min_size=1, max_size=6))
-def test_every_spelling_ends(text: Any) -> None:
+def test_every_spelling_ends(text: str) -> None:
     """Any letters have one form, which is the same for their composed and decomposed spelling."""
     assert terms.index_form(unicodedata.normalize("NFD", text)) == terms.index_form(unicodedata.normalize("NFC", text))

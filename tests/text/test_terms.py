@@ -126,7 +126,7 @@ def test_phrase(text: str, asked: str, hit: bool) -> None:
 @example("0:\u0dcf:0 0:\u0dd2:0 0:\u0301:0 0:\ufe0f:0 0:\u064b:0 0:\u0941:0 0:\u20dd:0 0:\u3099:0", "가나", 0, 2, "a")
 # The same texts each time: of signs that came into Unicode lately, SQLite's table and Python's do not say the same.
 @settings(derandomize=True)
-def test_every_word_of_a_text_finds_it(text: Any, run: Any, start: Any, length: Any, identifier: Any) -> None:
+def test_every_word_of_a_text_finds_it(text: str, run: Any, start: Any, length: Any, identifier: Any) -> None:
     """
     Each word of a text finds it, in any script and Unicode form; two or more letters of a run of Hangul, and an
     identifier of any letters, digits and marks as written, in any case.

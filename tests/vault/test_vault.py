@@ -40,7 +40,7 @@ def notes(vault: Path, tmp_path: Path) -> Vault:
     return Vault(vault, tmp_path / "locks")
 
 
-def temporaries(vault: Any) -> Any:
+def temporaries(vault: Path) -> Any:
     return [path for path in vault.rglob(".spellbook-*")]
 
 

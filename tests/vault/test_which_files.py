@@ -64,7 +64,7 @@ def test_a_name_that_is_no_notes_is_told_by_all_of_it(parts: Any) -> None:
         pytest.param("(case conflict) a", "case conflict- a", id="no conflict of case"),
     ],
 )
-def test_safe_name(text: Any, name: Any) -> None:
+def test_safe_name(text: str, name: Any) -> None:
     """
     The name is valid on Windows, macOS, Linux and in Obsidian, with at most 117 bytes before `.md`, what shows nothing
     is left out, and the result is a note by its name.
@@ -75,7 +75,7 @@ def test_safe_name(text: Any, name: Any) -> None:
 
 @given(st.text(max_size=200), st.integers(5, 117))
 @settings(max_examples=300)
-def test_safe_name_is_always_safe(text: Any, most: Any) -> None:
+def test_safe_name_is_always_safe(text: str, most: int) -> None:
     """For any text the name is short enough, stable, not hidden and no device name."""
     name = safe_name(text, most)
     assert 0 < len(name.encode()) <= most + 1  # a device that is cut short gets its dash back

@@ -18,6 +18,7 @@ import pytest
 from spellbook.http.tokens import Tokens
 from spellbook.library.book import Spellbook
 from tests.helpers import held, note_writer, session_writer, until
+from tests.http.running import Serving
 
 from .conftest import EVIL, HOSTILE, IN_BROWSER, Place, fill, remember
 
@@ -52,7 +53,7 @@ SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([t
 @pytest.mark.timeout(900 if IS_ALL else 180)
 @pytest.mark.parametrize("looks", LOOKS, ids=lambda looks: looks[0][0])
 def test_every_page_is_accessible_and_fits(
-    tab: Callable[..., Any], serving: Any, vault: Path, book: Spellbook, looks: Any
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook, looks: Any
 ) -> None:
     """
     axe finds nothing, in light and dark, with everything unfolded; with SPELLBOOK_LOOKS=all, in each of the widths.

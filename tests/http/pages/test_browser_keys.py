@@ -14,6 +14,7 @@ import pytest
 from spellbook.library.book import Spellbook
 from tests.helpers import held, note_writer, until
 from tests.http.pages.conftest import Place
+from tests.http.running import Serving
 
 from .conftest import IN_BROWSER
 
@@ -266,7 +267,7 @@ def ship(vault: Path, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_pictures_title_and_edit_links(tab: Callable[..., Any], serving: Any, ship: None) -> None:
+def test_pictures_title_and_edit_links(tab: Callable[..., Any], serving: Serving, ship: None) -> None:
     """Pictures load from here alone; at an anchor the title is in sight above the section; edit links stand in line."""
     server = serving("--toolsets", "core")
     page = tab(locale="en-US", viewport={"width": 1280, "height": 700}, reduced_motion="reduce")
@@ -292,7 +293,7 @@ def test_pictures_title_and_edit_links(tab: Callable[..., Any], serving: Any, sh
     assert page.locator("[name='is.tags']").is_visible()
 
 
-def test_the_graph_of_all_notes(tab: Callable[..., Any], serving: Any, ship: None) -> None:
+def test_the_graph_of_all_notes(tab: Callable[..., Any], serving: Serving, ship: None) -> None:
     """Names never lie on each other; it zooms by wheel, buttons, keys and fingers; lists narrow; a click opens."""
     server = serving("--toolsets", "core")
     page = tab(locale="en-US", viewport={"width": 1280, "height": 800})

@@ -12,6 +12,7 @@ import pytest
 from spellbook.library.book import Spellbook
 from tests.helpers import note_writer
 from tests.http.pages.conftest import Place
+from tests.http.running import Serving
 
 from .conftest import IN_BROWSER
 
@@ -21,7 +22,9 @@ SENTENCE = "The spare key of the archive in the second cellar hangs behind the d
 LINES = "(each) => each.clientHeight / parseFloat(getComputedStyle(each).lineHeight)"
 
 
-def test_a_list_has_twelve_rows_on_a_phone(tab: Callable[..., Any], serving: Any, vault: Path, book: Spellbook) -> None:
+def test_a_list_has_twelve_rows_on_a_phone(
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook
+) -> None:
     """Each with its title and a line of its text; a finger opens it anywhere; a long title takes two lines."""
     write = note_writer(vault)
     for number in range(20):
@@ -44,7 +47,7 @@ def test_a_list_has_twelve_rows_on_a_phone(tab: Callable[..., Any], serving: Any
 
 
 def test_home_uses_both_halves_of_a_wide_window(
-    tab: Callable[..., Any], serving: Any, vault: Path, book: Spellbook
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook
 ) -> None:
     """What waits and the newest notes stand beside what agents kept, or beside the newest; a phone has one column."""
     write = note_writer(vault)
@@ -88,7 +91,7 @@ def test_home_uses_both_halves_of_a_wide_window(
 
 
 def test_a_graph_without_links_says_how_to_make_one(
-    tab: Callable[..., Any], serving: Any, vault: Path, book: Spellbook
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook
 ) -> None:
     """Points without a line say nothing; the first link brings the picture."""
     write = note_writer(vault)

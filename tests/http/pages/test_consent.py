@@ -12,6 +12,7 @@ import pytest
 from httpx2 import Client
 
 from spellbook.http.tokens import Tokens
+from tests.http.running import Serving
 
 from ..oauth.remote import BOTH, CALLBACK, ISSUER, App
 from .conftest import IN_BROWSER
@@ -25,7 +26,7 @@ ELSEWHERE = "http://other.test/"
     ("language", "connect", "write"), [("en-US", "Connect", "add, change"), ("ko-KR", "연결", "고치고 지울")]
 )
 def test_an_app_is_connected_on_a_phone(
-    tab: Callable[..., Any], serving: Any, vault: Path, language: str, connect: str, write: str
+    tab: Callable[..., Any], serving: Serving, vault: Path, language: str, connect: str, write: str
 ) -> None:
     """
     360 px wide, fingers find everything, axe finds nothing, in light and dark; no script is on the page.

@@ -4,7 +4,6 @@ import html.parser
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -141,7 +140,7 @@ PLAIN = {
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join) | st.text(max_size=80))
-def test_any_text_has_tags_and_attributes_of_the_list_only(text: Any) -> None:
+def test_any_text_has_tags_and_attributes_of_the_list_only(text: str) -> None:
     """Whatever a note says, its page has no other tag or attribute, and each address and id is of a kind that is known."""
     for tag, attributes in _Tags(drawn(text, lambda target: (target, f"{target} $x$ ![[known]]"))).found:
         assert tag in {*NOTED, *MATH}
