@@ -149,8 +149,14 @@ def session_writer(vault: Path) -> Callable[..., Path]:
             f"**Claude Code:**\n\n> {answer}\n\n"
             for at, (words, asked, answer) in enumerate(zip(said[::2], quoted[::2], quoted[1::2], strict=False))
         )
-        labels = {"id": f"session-{name}", "session": name, "title": said[0][:80], "category": "session"}
-        labels |= {"type": "episodic", "importance": "low", "trust": "agent", "privacy_scope": "private"}
+        labels: dict[str, object] = {"id": f"session-{name}", "session": name, "title": said[0][:80]}
+        labels |= {
+            "category": "session",
+            "type": "episodic",
+            "importance": "low",
+            "trust": "agent",
+            "privacy_scope": "private",
+        }
         labels |= {"scope": "shop", "source": "claude-code", "created": "2026-11-20T10:05:00"}
         labels |= {"updated": "2026-11-20T12:05:00", "removed": 0}
         return write(f"sessions/2026-11-20-shop-{name}.md", body, **(labels | meta))

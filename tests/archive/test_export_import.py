@@ -270,9 +270,9 @@ def test_what_is_damaged_or_dangerous_is_refused_whole(book: Spellbook, vault: P
         assert re.search(reason, str(refused.value)), name
         assert everything() == before, name
     assert not Path("/tmp/evil.md").exists()
-    for place in ("..", ".", "sub"):
+    for part in ("..", ".", "sub"):
         with pytest.raises(InvalidInput, match="lie in one another"):
-            book.import_(vault / place)
+            book.import_(vault / part)
     for name in ("note.md", "export.json", "chats/conversations.json", "folder/note.md"):
         place = tmp_path / name
         place.parent.mkdir(exist_ok=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from spellbook.editing.edits import merged, rewrite, with_meta, without
 from spellbook.notes.chunks import cut
 from spellbook.notes.frontmatter import LABELS, as_label
-from spellbook.notes.note import lines, parse
+from spellbook.notes.note import Note, lines, parse
 from spellbook.system.errors import Conflict, InvalidInput
 
 ENTRIES = {
@@ -69,7 +70,16 @@ TEXTS = (
     "[",
     "*x",
 )
-LISTS = (["ops"], ["ops", "dev"], ["dev"], ["ops", "new"], ["a, b", "c: d"], [], ["Docker"], ["방법은?", "왜?"])
+LISTS: tuple[list[str], ...] = (
+    ["ops"],
+    ["ops", "dev"],
+    ["dev"],
+    ["ops", "new"],
+    ["a, b", "c: d"],
+    [],
+    ["Docker"],
+    ["방법은?", "왜?"],
+)
 OTHERS = (True, 0, 1, 0.5, dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC), {"a": 1}, None)
 new_values = st.one_of(
     st.sampled_from([*TEXTS, "\xa0"]),
@@ -223,7 +233,7 @@ contents = st.one_of(
 )
 
 
-def outline(note: Any, low: Any, high: Any) -> Any:
+def outline(note: Note, low: int, high: int) -> list[tuple[int, int, str]]:
     """Return the headings outside of two positions of a note; those behind are counted from the end."""
     starts = [note.body_at + len("".join(lines(note.body)[: block.start])) for block in note.blocks]
     found = [(at, block) for at, block in zip(starts, note.blocks, strict=True) if block.kind == "heading"]
@@ -231,13 +241,13 @@ def outline(note: Any, low: Any, high: Any) -> Any:
 
 
 @given(notes, st.integers(0, 20), contents)
-def test_a_change_stays_inside_the_section(text: Any, which: Any, content: Any) -> None:
+def test_a_change_stays_inside_the_section(text: str, which: int, content: str) -> None:
     """Rewriting a section, and cutting it, keeps the text around it and its meaning, or is refused."""
     note = parse("a.md", text.encode())
     pieces = cut(note)
     piece = pieces[which % len(pieces)]
     behind = len(note.text) - piece.end
-    for change in (lambda: rewrite(note, piece, content), lambda: without(note, piece)):
+    for change in (partial(rewrite, note, piece, content), partial(without, note, piece)):
         try:
             after = parse("a.md", change().encode())
         except InvalidInput:

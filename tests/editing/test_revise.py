@@ -113,13 +113,14 @@ def test_append_adds_and_takes_nothing(body: Any, added: Any) -> None:
 
 def test_what_makes_no_sense_changes_nothing(book: Spellbook, harbour: Any) -> None:
     """Nothing, two ways at once, an empty phrase, or text that would absorb later sections is INVALID_INPUT."""
-    for asked in (
+    wrong: tuple[dict[str, Any], ...] = (
         *({}, {"append": " \n"}, {"append": "\ud800"}, {"append": "<!--"}, {"append": "a", "content": "b"}),
         *({"content": " \n"}, {"content": "```\nnever closed"}, {"content": "\ud800"}),
         *({"metadata": {}}, {"metadata": {"id": "x"}}, {"metadata": {"topic": ["a"]}}, {"metadata": {"bad: key": 1}}),
         *({"replace": ("", "b")}, {"replace": ("nowhere", "b")}, {"replace": ("first", "a\0b")}),
         *({"replace": ("first", "```")}, {"append": "a", "replace": ("a", "b")}),
-    ):
+    )
+    for asked in wrong:
         with pytest.raises(InvalidInput):
             book.revise("harbour#one", **asked)
         assert text(harbour) == NOTE, asked

