@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,6 @@ from spellbook.text.terms import estimate_tokens
 from tests.commands import spellbook
 from tests.helpers import PATIENCE, held, note_writer, session_writer
 
-QUIET = {"stdin": subprocess.DEVNULL}
 ROOT = Path(__file__).parents[2]
 LATE = b"context within"
 """Is said where the second was over before all was told."""
@@ -36,9 +36,9 @@ LATE = b"context within"
 def run(vault: Path, *args: str, given: bytes | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
     """Run `spellbook context` as a client does, again if a busy machine kept it from telling all in its second."""
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context", *args]
-    options = {"input": given or b"", "capture_output": True, "env": {**os.environ, **env}, "timeout": PATIENCE}
+    options: dict[str, Any] = {"input": given or b"", "capture_output": True, "env": os.environ | env}
     end = time.monotonic() + PATIENCE
-    while LATE in (done := subprocess.run(command, **options)).stderr and time.monotonic() < end:
+    while LATE in (done := subprocess.run(command, timeout=PATIENCE, **options)).stderr and time.monotonic() < end:
         pass
     return done
 
@@ -190,12 +190,12 @@ def test_a_prompt_from_a_hook(notes: Spellbook, vault: Path) -> None:
 def test_stdin_that_never_ends_holds_nothing_up(notes: Spellbook, vault: Path) -> None:
     """A client that neither writes nor closes stdin is answered all the same."""
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context"]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     said = LATE
     while LATE in said:
         with subprocess.Popen(command, **pipes) as child:
             assert child.wait(PATIENCE) == 0
-            out, said = child.stdout.read(), child.stderr.read()
+            out, said = child.communicate()
     assert b"Contents" in out
 
 
@@ -295,7 +295,7 @@ def test_what_is_gathered_within_the_second_is_told(day: Spellbook, vault: Path)
         code, end = slow.replace("SLEEP", sleep), time.monotonic() + PATIENCE
         command = [sys.executable, "-c", code, "--vault", str(vault), "context", "--session-start"]
         while True:  # until a busy machine lets it gather something
-            done = subprocess.run(command, capture_output=True, **QUIET)  # type: ignore[call-overload]
+            done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL)
             if not is_told or b"parser" in done.stdout or time.monotonic() > end:
                 break
         assert done.returncode == 0
@@ -315,7 +315,9 @@ def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> 
     )
     for args in (["--session-start"], ["--prompt", "rotate the signing keys"]):
         command = [sys.executable, "-c", code, "--vault", str(vault), "context", "--scope", "shop", *args]
-        while LATE in (done := subprocess.run(command, capture_output=True, check=True, **QUIET)).stderr:  # type: ignore[call-overload]
+        while (
+            LATE in (done := subprocess.run(command, capture_output=True, check=True, stdin=subprocess.DEVNULL)).stderr
+        ):
             pass
         assert done.stdout.splitlines()[-1] == b"[]"
         assert len(done.stdout.splitlines()) > 1

@@ -101,10 +101,11 @@ def test_a_command_says_what_stops_or_holds_it(notes: Path, book: Spellbook) -> 
         assert "too little memory" in done.stderr
     (notes / "new.md").write_text("# New\n\ntext\n", "utf-8")
     command = [sys.executable, "-m", "spellbook", "--vault", str(notes), "recent"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with lock.held(book.config.state / "sync.lock") as is_ours:
         assert is_ours
         silent, heard = (subprocess.Popen([*command, *more], **pipes) for more in (["--json"], []))
+        assert heard.stderr is not None
         assert heard.stderr.readline() == "spellbook: another Spellbook is at work here; this waits for it …\n"
     out, rest = heard.communicate(timeout=PATIENCE)
     assert (heard.returncode, rest, "a.md" in out) == (0, "", True)
