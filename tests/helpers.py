@@ -179,9 +179,9 @@ def empty_catalog() -> sqlite3.Connection:
     return connection
 
 
-def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
-    """Run a query on the tables of a catalog."""
-    with contextlib.closing(raw(catalog.file)) as connection:
+def rows(catalog: Catalog | Path, sql: str, *values: object) -> list[Any]:
+    """Run a query on the tables of a catalog, or of its file."""
+    with contextlib.closing(raw(catalog if isinstance(catalog, Path) else catalog.file)) as connection:
         return connection.execute(sql, values).fetchall()
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ from tests.scratch import assert_equal_to_scratch
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Any:
+def state(tmp_path: Path) -> Path:
     folder = tmp_path / "state"
     folder.mkdir()
     return folder
@@ -309,7 +308,7 @@ def test_words_are_counted_and_kept_until_a_note_changes(
 
 
 @pytest.fixture
-def older(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> Any:
+def older(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> Path:
     """The file of a catalog of form 24, with what notes do not say, beside a vault with three notes."""
     write_note("a.md", "# Hooks\n\nthe useState hook", age=100)
     write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है", age=100)
@@ -345,22 +344,21 @@ KEPT = {
 }
 
 
-def kept(catalog: Any) -> Any:
+def kept(catalog: Catalog | Path) -> dict[str, list[Any]]:
     """What a catalog keeps that its notes do not say."""
     found = {table: rows(catalog, f"SELECT {columns} FROM {table} ORDER BY 1") for table, columns in KEPT.items()}
     listed = "'fingerprint', 'seq', 'rules', 'left', 'second'"
     return found | {"meta": rows(catalog, f"SELECT * FROM meta WHERE key IN ({listed}) ORDER BY 1")}
 
 
-def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault: Path, older: Any, tmp_path: Path) -> None:
+def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault: Path, older: Path, tmp_path: Path) -> None:
     """
     Uses, sessions, moves, counts, errors, vectors, and which embedder was left, row by row; numbers of notes, chunks and
     changes go on. The first look reads all notes; each text finds its vector, and all is as in an index that is built
     now. Until the whole vault was read no vector is dropped, however small the cache may be.
     """
-    old = SimpleNamespace(file=older)
-    before, numbers = kept(old), dict(rows(old, "SELECT name, seq FROM sqlite_sequence"))
-    own = dict(rows(old, "SELECT key, value FROM meta WHERE key IN ('generation', 'catalog')"))
+    before, numbers = kept(older), dict(rows(older, "SELECT name, seq FROM sqlite_sequence"))
+    own = dict(rows(older, "SELECT key, value FROM meta WHERE key IN ('generation', 'catalog')"))
     assert all(before.values())
     embedder = Counting()
     with opened(vault, embedder, cache_mb=0) as index:
@@ -400,15 +398,20 @@ def test_every_table_is_carried_or_read_again() -> None:
         assert {name for (name,) in made.execute(sql)} == derived | {*KEPT, "meta"}
 
 
-def test_a_kill_leaves_the_old_catalog_or_the_new_one(older: Any, tmp_path: Path) -> None:
+def test_a_kill_leaves_the_old_catalog_or_the_new_one(older: Path, tmp_path: Path) -> None:
     """
     Whichever statement a process is killed at, the next one opens the catalog with all that is kept. A build that fails is
     a StorageError, and leaves the old one.
     """
+
+    def broken(new: sqlite3.Connection, of: int) -> None:
+        tables.build(new, of)
+        new.execute("no SQL")
+
     with pytest.raises(StorageError, match="syntax error"):
-        Database(older, FORM, lambda new, of: tables.build(new, of) or new.execute("no SQL"), FUNCTIONS).connection()
+        Database(older, FORM, broken, FUNCTIONS).connection()
     old = "SELECT user_version, (SELECT count(*) FROM counted) FROM pragma_user_version"
-    assert rows(SimpleNamespace(file=older), old) == [(24, 33)]
+    assert rows(older, old) == [(24, 33)]
     whole = tmp_path / "whole"
     shutil.copytree(older.parent, whole)
     catalog = Catalog.open(whole)
@@ -443,7 +446,7 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older: Any, tmp_path: Path
     assert forms == {24, FORM}
 
 
-def test_the_file_gives_the_disk_back_what_it_freed(vault: Path, older: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_gives_the_disk_back_what_it_freed(vault: Path, older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
     monkeypatch.setattr(upkeep, "MUCH", 100)
     with opened(vault) as index:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 from filelock import FileLock
 
 from spellbook.index import embed, sync
+from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.vectors import chroma, follow
 from spellbook.index.vectors import chroma as chromas
 from spellbook.index.vectors.chroma import Chroma, Unavailable
@@ -30,20 +31,20 @@ from tests.commands import spellbook_in
 from tests.helpers import PATIENCE, Counting, finished, opened, python, until
 
 
-class Store:
+class Store(Vectors):
     """A stand-in for the catalog: vectors by key, with a sequence number."""
 
     def __init__(self, block: Any) -> None:
         self.rows = as_rows(block)
 
-    def changes(self, seq: Any) -> Any:
+    def changes(self, seq: int, most: int = -1, which: str = "") -> list[tuple[str, int]]:
         return [(key, at) for key, _, at in self.rows if at > seq]
 
-    def of(self, keys: Any) -> Any:
+    def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         wanted = set(keys)
         return {key: vector for key, vector, _ in self.rows if key in wanted}
 
-    def labels(self, keys: Any) -> Any:
+    def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         return {key: {"id": f"{key}#a", "path": f"{key}.md"} for key in keys}
 
 
@@ -127,8 +128,8 @@ def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(
     assert chroma.nearest(block[11], 3, looked)[0] == "k11"
 
     class Beaten(Store):
-        def changes(self, seq: Any) -> Any:
-            todo = super().changes(seq)
+        def changes(self, *given: Any, **named: Any) -> list[tuple[str, int]]:
+            todo = super().changes(*given, **named)
             other.begin_writing(other.current())  # by another process, before the first batch
             return todo
 
@@ -161,8 +162,8 @@ def formless(folder: Any) -> None:
 def test_a_broken_folder_is_given_up_and_built_anew(tmp_path: Path) -> None:
     """A broken folder or one of another form raises only Unavailable; the next catch-up writes all rows into a new one."""
     block = units(20)
-    for break_it in (garble, shutil.rmtree, formless):
-        place = tmp_path / break_it.__name__
+    for number, break_it in enumerate[Callable[[Path], object]]((garble, shutil.rmtree, formless)):
+        place = tmp_path / str(number)
         place.mkdir()
         with contextlib.closing(Chroma(place, "f")) as first:
             first.catch_up(Store(block), 100)
@@ -375,13 +376,13 @@ def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(
     sync.run(index)
     caught_up(index)
     index.embedder.taken()
-    changes = {
+    changes: dict[str, Callable[[], object]] = {
         "relabelled": lambda: write_note("b.md", note.format("b"), topic="other", category="plan", id="declared"),
         "first of a shared text gone": (vault / "a.md").unlink,
         "moved before the others": lambda: (vault / "c.md").rename(vault / "a.md"),
         "text replaced": lambda: write_note("a.md", "# c\n\nOf nothing.\n"),
         "text back, heading renamed": lambda: write_note("a.md", note.format("a").replace("Shared", "Its own")),
-        "all gone": lambda: [(vault / f"{name}.md").unlink() for name in "ab"],
+        "all gone": lambda: [*map(Path.unlink, (vault / "a.md", vault / "b.md"))],
     }
     for name, change in changes.items():
         later = time.time() + 2  # else all rows count as touched lately

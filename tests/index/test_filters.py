@@ -18,11 +18,11 @@ from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import held, note_writer, opened, rows
 
 
-def at(*parts: int) -> float:
-    return dt.datetime(*parts).timestamp()
+def at(year: int, month: int, day: int) -> float:
+    return dt.datetime(year, month, day).timestamp()
 
 
-DATES = [
+DATES: list[tuple[object, float | None, float | None]] = [
     ("2026-11-21", at(2026, 11, 21), at(2026, 11, 22)),
     ("2026-11", at(2026, 11, 1), at(2026, 12, 1)),
     ("2026-12", at(2026, 12, 1), at(2027, 1, 1)),
@@ -33,17 +33,18 @@ DATES = [
     *[(value, None, at(2026, 11, 2)) for value in ("<=2026-11-01", {"to": dt.date(2026, 11, 1)})],
     ("2026-11-21T20:15:00+09:00..", dt.datetime(2026, 11, 21, 11, 15, tzinfo=dt.UTC).timestamp(), None),
 ]
-NONSENSE = [
+NONSENSE: list[tuple[Any, str]] = [
     ("category=x", "map keys to values"),
-    *[({"category": value}, "category") for value in (None, [], {"a": 1})],
+    *[({"category": value}, "category") for value in (None, {"a": 1})],
+    *(({"category": []}, "category"), ({"created": {}}, "created")),
     ({"!": "x"}, "key without a name"),
     *[({"importance": value}, "importance") for value in ("often", 2, "nan", True)],
-    *[({"created": value}, "created") for value in ("soon", "2026-13", "2026-1-2-3", "2026-02-30", "..", "", {})],
+    *[({"created": value}, "created") for value in ("soon", "2026-13", "2026-1-2-3", "2026-02-30", "..", "")],
     *[({"created": value}, "created") for value in ({"from": None}, {"since": "2026"})],
     ({"updated": "99999-01-01"}, "updated"),
     *[({"path": value}, "too much") for value in (["x"] * 2_001, "x" * 1_001)],
 ]
-ODD = [
+ODD: list[object] = [
     None,
     True,
     0,
@@ -81,7 +82,7 @@ def test_forms_of_a_filter() -> None:
         (found,) = conditions({"created": value})
         assert found.low == low
         assert found.high == (None if high is None else pytest.approx(high, abs=0.01))
-        assert high is None or found.high < high
+        assert high is None or (found.high or 0) < high
     for refused, names in NONSENSE:
         with pytest.raises(InvalidInput, match=names) as caught:
             conditions(refused)
@@ -93,9 +94,9 @@ def test_forms_of_a_filter() -> None:
     for pair in ("a", "=x", "!=x", ""):
         with pytest.raises(InvalidInput, match="not KEY=VALUE"):
             from_pairs([pair])
-    for key, value in itertools.product(("created", "importance", "tags", "path!", "!x", "\ud800\0"), ODD):
+    for key, odd in itertools.product(("created", "importance", "tags", "path!", "!x", "\ud800\0"), ODD):
         with contextlib.suppress(InvalidInput):
-            assert len(conditions({key: value})) == 1
+            assert len(conditions({key: odd})) == 1
 
 
 # -- what notes meet them
@@ -125,7 +126,7 @@ def filtered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 DOCKER, KEYS, DIARY, PLAIN = NOTES
 
 
-MET = [
+MET: list[tuple[set[str], list[Any]]] = [
     ({DOCKER, KEYS, DIARY, PLAIN}, [None]),
     ({DOCKER, DIARY}, [{"category": "project"}, {"created": "..2026-01-10"}]),
     ({KEYS}, [{"category": ["decision", "nothing"]}, {"keywords": "rotation"}, {"importance": 0.85}]),

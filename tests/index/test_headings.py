@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spellbook.index import lookup
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.text.unicode import slug
 
 NOTE = """# Trip
 
@@ -110,11 +111,12 @@ def test_a_heading_leads_to_the_section_that_holds_it(trip: Any) -> None:
 def test_only_a_whole_section_is_changed(trip: Any, vault: Path) -> None:
     """Revising and erasing by a heading below a section name the section, and change nothing."""
     before = (vault / "trips/Trip.md").read_bytes()
-    for change in (
+    changes: tuple[Callable[[str], object], ...] = (
         lambda id: trip.revise(id, append="Zoe comes."),
         lambda id: trip.revise(id, "Nobody comes."),
-        lambda id: trip.erase(id),
-    ):
+        trip.erase,
+    )
+    for change in changes:
         for id in ("Trip#People#Guests", "[[Trip#손님 명단]]", "Trip#^bob-1"):
             with pytest.raises(InvalidInput, match="#people"):
                 change(id)
@@ -145,5 +147,5 @@ def test_names_of_nothing_name_nothing(trip: Any) -> None:
 def test_any_heading_leads_to_its_section(headings: Any) -> None:
     """Whatever a heading below a section is, its key is the same as written, and as an anchor of it."""
     for _, text in headings:
-        anchor = lookup.slug(text.strip())
+        anchor = slug(text.strip())
         assert lookup.key_of(text) == lookup.key_of(anchor), (text, anchor)

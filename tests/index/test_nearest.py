@@ -50,7 +50,7 @@ def index(way: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     shutil.copytree(folder.with_name(f"{folder.name}.kept"), folder)
     if name == "read":  # from the catalog, as long as Chroma has nothing
         monkeypatch.setattr(searching, "BLOCK", 10)
-        monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
+        monkeypatch.setattr(embed, "maintain", lambda index: None)
     with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
         sync.scan(index)
         yield index
@@ -168,7 +168,7 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index: Any, monkeypa
     assert all(exact >= near - 0.001 for exact, near in zip(exactly, by_chroma, strict=True))
     assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, Reasons())) == NOTES // RARE
     monkeypatch.setattr(chroma.Chroma, "nearest", whole)
-    monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
+    monkeypatch.setattr(embed, "maintain", lambda index: None)
     note_writer(index.config.vault)("new.md", "lighthouse")
     sync.run(index)
     assert (found(index)[0], len(found(index))) == ("new.md", 30)

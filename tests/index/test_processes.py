@@ -102,7 +102,12 @@ def test_an_index_that_others_read_for_is_the_same(
 ) -> None:
     """Many files are read by other processes and committed here, with the same index; few are read here."""
     started = []
-    monkeypatch.setattr(sync.readers, "Readers", lambda *given: started.append(given) or Readers(*given))
+
+    def counted(*given: Any) -> Readers:
+        started.append(given)
+        return Readers(*given)
+
+    monkeypatch.setattr(readers, "Readers", counted)
     with monkeypatch.context() as lowered:
         lowered.setattr(sync, "MANY", 1)
         assert (sync.run(index).added, len(started)) == (35, 1)

@@ -177,11 +177,11 @@ def test_other_files_do_not_matter(
             patch.setenv(name, "http://localhost:1")
             assert seal.answer(str(sealed)) is None
     for path, text, age in (("young.md", "text", -3600), ("broken.md", "---\na: [\n---\ntext", 100)):
-        file = write_note(path, text, age=age)
+        note = write_note(path, text, age=age)
         for _ in range(2):
             CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
             assert seal.answer(str(sealed)) is None
-        file.unlink()
+        note.unlink()
     sealing(sealed)
     with FileLock(state(sealed) / "chroma-follow.lock"):
         write_note("c.md", "text", age=100)

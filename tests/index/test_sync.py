@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from filelock import FileLock
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.rows import KnownFile
+from spellbook.index.opened import Index
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes import chunks
 from spellbook.notes.files import Stamp
-from spellbook.search.question import Question
+from spellbook.search.question import Answer, Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, StorageError
 from tests.helpers import PATIENCE, Counting, Failing, from_scratch, opened, rows, told
@@ -54,9 +56,9 @@ def test_plan() -> None:
         assert plan(disk, known) == expected
         assert plan(disk, known, full=True) == Plan(tuple(disk), expected.gone)
         assert plan(disk, {**known, "hidden/b": KNOWN}, ("hidden/",)) == expected
-    for read, gone, known, unlikely in LIKELY:
+    for read, gone, count, unlikely in LIKELY:
         work = Plan(tuple(f"new{i}" for i in range(read)), tuple(f"p{i}" for i in range(gone)))
-        assert is_unlikely(work, dict.fromkeys((f"p{i}" for i in range(known)), KNOWN)) is unlikely
+        assert is_unlikely(work, dict.fromkeys((f"p{i}" for i in range(count)), KNOWN)) is unlikely
 
 
 COUNTS = ("scanned", "added", "changed", "moved", "removed", "unchanged", "embedded", "reused")
@@ -112,9 +114,9 @@ def test_stamps_that_change_alone_and_edits_that_keep_them(
     """
     generation, file = index.catalog.generation, vault / "f/0.md"
     for touch in (
-        lambda: os.utime(file, ns=(5, 5)),
-        lambda: file.chmod(0o600),
-        lambda: os.link(file, tmp_path / "other name"),
+        partial(os.utime, file, ns=(5, 5)),
+        partial(file.chmod, 0o600),
+        partial(os.link, file, tmp_path / "other name"),
     ):
         before = index.catalog.notes.known()
         touch()
@@ -413,7 +415,7 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault: Path, write_note: 
     for i in range(200):
         write_note(f"{i:03}.md", f"{'lighthouse' if i in {120, 180} else 'text'} {i:03}", age=100 + i)
 
-    def ask(index: Any, word: Any) -> Any:
+    def ask(index: Index, word: str) -> Answer:
         return Searcher(index).ask(Question(word, "keyword", keywords=(word,)))
 
     class Asked(Counting):
@@ -424,14 +426,14 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault: Path, write_note: 
                     assert (len(answer.hits), answer.index.pending) == (2, 200)
             return super().embed_passages(texts)
 
-    with opened(vault, Asked()) as index:
+    with opened(vault, embedder := Asked()) as index:
         sync.scan(index)
         with contextlib.closing(sqlite3.connect(index.catalog.file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert len(ask(index, "text").hits) == 5
             assert index.catalog.waiting.asked_for() == []
-        assert embed.embed_texts(index) == len(index.embedder.texts) == 200
-        assert sorted(index.embedder.texts.index(f"lighthouse {i}") for i in (120, 180)) == [24, 25]
+        assert embed.embed_texts(index) == len(embedder.texts) == 200
+        assert sorted(embedder.texts.index(f"lighthouse {i}") for i in (120, 180)) == [24, 25]
 
 
 def test_some_looks_at_the_paths_it_is_given(
