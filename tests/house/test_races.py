@@ -56,6 +56,11 @@ def just_before(before: Before) -> Callable[..., None]:
     return lambda happen, times=1: before(disk, "exchange", lambda *_: happen(), times)
 
 
+def replaced(file: Path, vault: Path, others: dict[str, bytes]) -> None:
+    file.unlink()
+    grow(vault, others)
+
+
 @pytest.mark.parametrize("manner", MANNERS)
 def test_what_is_saved_in_the_last_moment_stays(
     notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]
@@ -91,7 +96,7 @@ def test_what_is_saved_right_before_an_erasing_for_good_stays(
 def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_note: Write, just_before: Any) -> None:
     """A folder that replaced a note stays with its contents; a deleted note stays deleted."""
     file, other = write_note("a.md", "old"), write_note("c.md", "old")
-    just_before(lambda: file.unlink() or grow(vault, {"a.md/b.md": b"inside"}))
+    just_before(lambda: replaced(file, vault, {"a.md/b.md": b"inside"}))
     with pytest.raises(StorageError):
         notes.write("a.md", b"new", digest(b"old"))
     just_before(other.unlink)
@@ -187,7 +192,7 @@ def test_a_note_that_changes_meanwhile(
     grow(vault, {"a.md": b"one", "b.md": b"b"})
     name = book.snapshots.create().name
     mine = grow(vault, {"a.md": b"two", "new.md": b"new"}) / "a.md"
-    before(Vault, "place", lambda *_: mine.unlink() or grow(vault, there), 1)
+    before(Vault, "place", lambda *_: replaced(mine, vault, there), 1)
     with pytest.raises((Conflict, MemoryNotFound)):
         book.restore_snapshot(name)
     assert (contents(vault), book.log()) == ({"b.md": b"b", "new.md": b"new", **there}, [])
@@ -195,7 +200,7 @@ def test_a_note_that_changes_meanwhile(
     assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
     source = grow(tmp_path / "source", {"0.md": b"0", "a.md": b"theirs"})
     known = len(book.log())
-    before(Trash, "copy", lambda *_: mine.unlink() or grow(vault, there), 1)
+    before(Trash, "copy", lambda *_: replaced(mine, vault, there), 1)
     with pytest.raises((Conflict, MemoryNotFound)):
         book.import_(source, on_conflict="overwrite")
     assert (contents(vault), len(book.log())) == ({"b.md": b"b", **there}, known)
