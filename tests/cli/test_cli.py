@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,7 +22,7 @@ from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.settings.config import Config, load
 from tests.commands import on_a_terminal, process, spellbook
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, Write
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
@@ -32,7 +31,6 @@ OF_A_RUN = {
     *("wikis", "beside", "words_of", "polls", "named"),
 }
 """What no vault's settings say."""
-Write = Callable[..., Path]
 
 
 def test_every_command_is_explained_and_tested() -> None:
@@ -125,7 +123,7 @@ def paths(*args: object) -> set[str]:
     return {hit["path"] for hit in json.loads(spellbook(*args, "--json").stdout)["hits"]}
 
 
-def test_not_sure_is_not_nothing(vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_sure_is_not_nothing(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     `search` and `memorize` show in full what is closest where nothing is sure, and nothing of what is far from it.
 
@@ -428,7 +426,7 @@ def test_open_starts_the_editor_at_the_line(
 
 
 def test_visual_comes_first_and_an_empty_one_is_none(
-    vault: Path, write_note: Callable[..., Path], programs: Programs, monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """VISUAL comes before EDITOR; without either the error says what to set, and nothing is started."""
     write_note("a.md", "text")

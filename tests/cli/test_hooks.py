@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,9 @@ from spellbook.system.hook_queue import LOG, turn
 from spellbook.system.processes import is_locked
 from tests.commands import git, spellbook
 from tests.commands import git_alone as git_alone
-from tests.helpers import PATIENCE, until
+from tests.helpers import PATIENCE, Write, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and POSIX shells")
-
-Write = Callable[..., Path]
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_what_only_the_other_says_goes_where_it_belongs(first: str, other: str, 
     assert joined(first, other) == expected
 
 
-def flat(text: Any) -> Any:
+def flat(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -133,7 +133,7 @@ CRANE = "The crane on the northern quay of the old harbour lifts as much as {} t
 LABELS = {"topic": "letters", "keywords": ["greek", "order"], "entities": ["Homer"]}
 
 
-def chunk(text: Any, **labels: Any) -> Any:
+def chunk(text: str, **labels: object) -> dict[str, Any]:
     return {"text": text, "metadata": {**LABELS, **labels}}
 
 

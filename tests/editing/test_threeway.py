@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,7 +55,7 @@ def edited(*changes: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize("text", [NOTE, NOTE.replace("\n", "\r\n"), "\ufeff" + NOTE, "plain", "", "---\nx: [\n---\na"])
-def test_one_side_alone_is_kept_byte_for_byte(text: Any) -> None:
+def test_one_side_alone_is_kept_byte_for_byte(text: str) -> None:
     """So is a change that both made."""
     other = text + "More.\r\n \n"
     assert merged(text, text, other) == merged(text, other, text) == merged(text, other, other) == other
@@ -163,7 +162,7 @@ def test_both_added_the_note() -> None:
         pytest.param("", "refs: [{url: a}]", "refs: [{url: b}]", [{"url": "a"}, {"url": "b"}], id="nameless"),
     ],
 )  # fmt: skip
-def test_values_that_both_changed(base: str, ours: str, theirs: str, wanted: Any) -> None:
+def test_values_that_both_changed(base: str, ours: str, theirs: str, wanted: object) -> None:
     """A rule chooses for these keys, lists are united as by `spellbook merge`, and nothing is left to decide."""
     text = merged(header(base), header(ours), header(theirs))
     note = parse("a.md", text.encode())

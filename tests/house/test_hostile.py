@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from spellbook.system.sqlite import Database
 from spellbook.vault.journal import FILE
 from spellbook.vault.listing import leaves_out, patterns_of, verdict
 from tests.commands import spellbook_in as spellbook
-from tests.helpers import held, opened, rows
+from tests.helpers import Write, held, opened, rows
 
 YEAR_NS = 365 * 86_400 * 10**9
 
@@ -53,7 +52,7 @@ HEADERS = {
 }
 
 
-def test_odd_values_stop_nothing(book: Spellbook, write_note: Callable[..., Path], tmp_path: Path) -> None:
+def test_odd_values_stop_nothing(book: Spellbook, write_note: Write, tmp_path: Path) -> None:
     """With any frontmatter and file date all notes are found, and all output is valid JSON."""
     write_note("plain.md", "# Plain\n\nThe lighthouse.\n")
     for name, header in HEADERS.items():
@@ -76,7 +75,7 @@ def test_odd_values_stop_nothing(book: Spellbook, write_note: Callable[..., Path
 
 
 def test_a_note_that_cannot_be_stored_stops_no_other(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     A note that cannot be stored is named until it changes; the others of its batch are indexed. A full disk is reported as
@@ -121,7 +120,7 @@ def test_a_note_that_cannot_be_stored_stops_no_other(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
 def test_files_that_are_no_regular_files_are_named_and_not_read(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path], tmp_path: Path
+    book: Spellbook, vault: Path, write_note: Write, tmp_path: Path
 ) -> None:
     """
     FIFOs, devices and links to them are named and block no scan; in the place of settings a huge file neither. FILE must be a
@@ -209,7 +208,7 @@ def test_no_pattern_and_no_setting_takes_long(book: Spellbook, vault: Path) -> N
 
 
 def test_a_damaged_journal_or_catalog_is_set_aside_and_told(
-    vault: Path, write_note: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    vault: Path, write_note: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """
     Commands continue with a new journal; log, undo and doctor say what is lost and where the old file is. A damaged catalog
@@ -279,7 +278,7 @@ TOPICS = (
 )
 
 
-def test_bad_input_is_an_error_with_a_message(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_bad_input_is_an_error_with_a_message(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     An unknown name is a SpellbookError with message and hint, and no file changes. An invalid chunk is named by its number,
     and nothing of the batch is written; an empty batch is INVALID_INPUT.
@@ -377,7 +376,7 @@ a%%b.md""".splitlines()
 
 
 def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path]
+    book: Spellbook, vault: Path, write_note: Write
 ) -> None:
     """
     A wikilink to the file of a note that was just written leads to it, by name, by path and by the relation that supersedes

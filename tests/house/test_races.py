@@ -63,7 +63,7 @@ def replaced(file: Path, vault: Path, others: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize("manner", MANNERS)
 def test_what_is_saved_in_the_last_moment_stays(
-    notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]
+    notes: Vault, write_note: Write, just_before: Callable[..., None], manner: Callable[..., None]
 ) -> None:
     """
     Text saved between the last check and the rename stays, and the write is a conflict. If an editor saves again while
@@ -93,7 +93,9 @@ def test_what_is_saved_right_before_an_erasing_for_good_stays(
     assert not any(entry.traces for entry in notes.journal.entries())
 
 
-def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_note: Write, just_before: Any) -> None:
+def test_a_folder_in_the_place_of_a_note_stays(
+    notes: Vault, vault: Path, write_note: Write, just_before: Callable[..., None]
+) -> None:
     """A folder that replaced a note stays with its contents; a deleted note stays deleted."""
     file, other = write_note("a.md", "old"), write_note("c.md", "old")
     just_before(lambda: replaced(file, vault, {"a.md/b.md": b"inside"}))

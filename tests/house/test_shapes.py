@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ from spellbook.notes.files import Stamp
 from spellbook.notes.note import Note, parse
 from spellbook.text import diff
 from spellbook.text.diff import changed_spans, unified
-from tests.helpers import steps
+from tests.helpers import Write, steps
 
 RULES = extract.Rules(256, {}, "fingerprint")
 SAID = "the key is rotated every week and nobody knows why it was never written down in the notes of the team"
@@ -154,9 +153,7 @@ def test_any_shape_is_read_whole_and_in_proportion() -> None:
     assert (len(rows), len(words), "label 39" in rows[99].words[2]) == (100, 1, True)
 
 
-def test_too_much_to_be_indexed_is_named_and_its_text_is_found(
-    book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, write_note: Write) -> None:
     """
     Only the first thousand tags and sections, and ten thousand links, are indexed one by one; a fault says so, and all text is
     found. Links are counted once for a note when texts are ordered for embedding.

@@ -27,7 +27,7 @@ from spellbook.mcp.names import TOOLSETS
 from spellbook.system.errors import VaultNotFound
 from tests.helpers import until
 from tests.http.running import asked
-from tests.mcp.agent import talk
+from tests.mcp.agent import Agent, talk
 from tests.trees import clear, grow
 
 REASON = "the vault is not there"
@@ -184,8 +184,10 @@ class Gone:
     def tools(self) -> Iterator[tuple[object, str]]:
         """An error with the code."""
 
-        async def script(agent: Any) -> dict[str, str]:
-            known = {tool.name for tool in await agent.tools() if not tool.annotations.read_only_hint}
+        async def script(agent: Agent) -> dict[str, str]:
+            known = {
+                tool.name for tool in await agent.tools() if not (tool.annotations and tool.annotations.read_only_hint)
+            }
             assert known - ELSEWHERE == {*GIVEN, "scribe_chunk"}
             session = {"session_id": (await agent.json("rest"))["session_id"]}
             calls = {**GIVEN, "scribe": {"chunk": CHUNK, **session}, "scribe_chunk": {"chunk": CHUNK, **session}}

@@ -4,7 +4,7 @@ import contextlib
 import datetime as dt
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from spellbook.index.filters import Condition, conditions, from_pairs
 from spellbook.library.book import Spellbook
 from spellbook.library.doctor import checks
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import held, note_writer, opened, rows
+from tests.helpers import Write, held, note_writer, opened, rows
 
 
 def at(year: int, month: int, day: int) -> float:
@@ -192,7 +192,7 @@ LANGUAGES = [
 ]
 
 
-def test_notes_have_a_language_of_their_own_or_by_their_text(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_notes_have_a_language_of_their_own_or_by_their_text(vault: Path, write_note: Write) -> None:
     """The declared language wins, also under `lang` and with a region; unclear text has none."""
     for number, (text, meta, _) in enumerate(LANGUAGES):
         write_note(f"{number}.md", text, **meta)
@@ -210,7 +210,7 @@ ASKED = [
 ]
 
 
-def test_a_value_is_found_as_it_is_written(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_value_is_found_as_it_is_written(book: Spellbook, write_note: Write) -> None:
     """
     A filter finds a note by the values of its frontmatter as Obsidian reads them, whatever the case of keys. Where no
     note has a key that tools write, `categories` or `type`, nothing is found.
@@ -244,9 +244,7 @@ def test_a_value_is_found_as_it_is_written(book: Spellbook, write_note: Callable
     assert book.show("c")[0].created is None
 
 
-def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(
-    book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(book: Spellbook, write_note: Write) -> None:
     """
     A filter finds it by any of them, also negated; a text with a comma is one category; `categories` is a list. The
     table of contents and the hit name the first; a topic is there once. Of more than a thousand values that notes have, a
@@ -284,7 +282,7 @@ HERON = "P/Heron HTTP API"
 
 
 @pytest.fixture
-def notes(write_note: Callable[..., Path]) -> None:
+def notes(write_note: Write) -> None:
     write_note(
         f"{HERON}.md",
         "# Heron API\n\nTop.\n\n## Why: not?\n\nOne.\n\n## C\n\nTwo.\n\n## C++\n\nThree.\n",
@@ -335,7 +333,7 @@ REFUSED = [
 
 
 @pytest.mark.usefixtures("notes")
-def test_what_an_id_means(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_what_an_id_means(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     Whatever a person or an agent has at hand names a note or a section, as a link would. Two notes of a name are both
     named, with their ids, by every verb; nothing is changed. A path that the index does not know yet names its file,
