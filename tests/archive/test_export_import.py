@@ -10,7 +10,6 @@ import re
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from spellbook.search.presentation import is_outside
 from spellbook.system.disk import ignores_case
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.vault import names
+from tests.helpers import Write
 from tests.trees import TREES, contents, grow, state_of
 
 ODD = {
@@ -84,7 +84,7 @@ def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: 
             assert (again.paths, again.unchanged) == ([], len(files))
 
 
-def test_an_export(book: Spellbook, vault: Path, tmp_path: Path, write_note: Callable[..., Path]) -> None:
+def test_an_export(book: Spellbook, vault: Path, tmp_path: Path, write_note: Write) -> None:
     """
     Two zips of one vault are equal, byte for byte. The JSON is one object for any program: text as text, other bytes as
     base64. A backup leaves out other dot-folders, the trash, ignored files and system files; it follows only links
@@ -270,9 +270,9 @@ def test_what_is_damaged_or_dangerous_is_refused_whole(book: Spellbook, vault: P
         assert re.search(reason, str(refused.value)), name
         assert everything() == before, name
     assert not Path("/tmp/evil.md").exists()
-    for place in ("..", ".", "sub"):
+    for part in ("..", ".", "sub"):
         with pytest.raises(InvalidInput, match="lie in one another"):
-            book.import_(vault / place)
+            book.import_(vault / part)
     for name in ("note.md", "export.json", "chats/conversations.json", "folder/note.md"):
         place = tmp_path / name
         place.parent.mkdir(exist_ok=True)

@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from spellbook.system.errors import PathOutsideVault, StorageError
 from spellbook.watch import watcher
 from spellbook.watch.watcher import Watcher
 from tests.commands import spellbook_in
-from tests.helpers import until
+from tests.helpers import Write, until
 from tests.trees import TREES, blobs, clear, contents, grow, state_of
 
 OLD = 1_700_000_000_000_000_000
@@ -339,7 +338,7 @@ def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(
         assert {path: held[:2] for path, held in state_of(folder).items()} == {"a.md": (b"a", 0o644)}
 
 
-def test_going_back_loses_nothing(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_going_back_loses_nothing(book: Spellbook, vault: Path, write_note: Write) -> None:
     """New files are in the trash, ignored files stay, search is up to date, and undo brings edited files back."""
     grow(vault, {"a.md": b"the crane", "gone.md": b"the quay", "n/deep.md": b"deep", ".spellbookignore": b"private/\n"})
     grow(vault, {"p.png": b"then"})

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from spellbook.capture.ledger import Ledger
 from tests.capture import transcripts
 from tests.capture.transcripts import BILLING, DEPLOY, LONG, OTHER, ROTATE, SESSION, asked, claude, talk
 from tests.commands import spellbook, spellbook_in
-from tests.helpers import PATIENCE, finished, python, until
+from tests.helpers import PATIENCE, Write, finished, python, until
 from tests.kills import STEP, is_killed
 
 OPENED = "an open file cannot be deleted there"
@@ -190,7 +189,7 @@ def test_off_is_off(vault: Path, home: Path, state: str) -> None:
 @pytest.mark.parametrize("client", ["claude", "codex"])
 def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, client: str) -> None:
     """`context --session-start` brings sessions that were killed; not its own, nor those from before the yes."""
-    place_of: Callable[..., Path] = claude if client == "claude" else transcripts.codex
+    place_of: Write = claude if client == "claude" else transcripts.codex
     pieces = {OTHER: (ROTATE, DEPLOY), SESSION: (BILLING, LONG), OTHER[::-1]: (LONG, LONG)}
     for session, pairs in pieces.items():
         place_of(home, session).write_bytes(

@@ -1,7 +1,6 @@
 """A note whose every byte counts."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ NOTE = "\ufeff---\r\n# a comment\r\ntitle:   'Harbour'  # quoted\r\ntopic: sea\r
 
 
 @pytest.fixture
-def harbour(book: Spellbook, vault: Path) -> Any:
+def harbour(book: Spellbook, vault: Path) -> Path:
     """A note with BOM, CRLF, a comment, odd blanks and no newline at its end, indexed."""
     file = vault / "harbour.md"
     file.write_bytes(NOTE.encode())

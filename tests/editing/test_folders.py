@@ -6,7 +6,6 @@ that they read before: packaged ones are complete, and take the place of a guide
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import SpellbookError
 from tests.commands import spellbook_in
+from tests.helpers import Write
 from tests.mcp.agent import talk
 
 CATEGORIES = '[categories]\n"#plan" = "project"\n"*/p.md" = "project"\n"Projects/" = "Project"\n"Brain/" = "memory"\n'
 
 
-def written(vault: Any, settings: Any) -> Any:
+def written(vault: Path, settings: str) -> list[str]:
     """Write by each way that agents have, and return the folders."""
     (vault / ".spellbook").mkdir(exist_ok=True)
     (vault / ".spellbook" / "config.toml").write_text(settings, "utf-8")
@@ -78,7 +78,7 @@ def test_where_agents_write(vault: Path, settings: Any, folders: list[str] | lis
     assert written(vault, settings) == folders
 
 
-def test_init_with_categories_leads_there(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_init_with_categories_leads_there(vault: Path, write_note: Write) -> None:
     """After `init --categories` an agent's note of a project lies beside the person's."""
     write_note("Projects/Heron/Plan.md", "# Plan\n\nHeron speaks HTTP.")
     spellbook_in(vault, "init", str(vault), "--categories")
@@ -101,9 +101,7 @@ def test_what_is_no_folder_for_notes_is_refused(vault: Path) -> None:
     assert not [*vault.rglob("*.md"), *(vault.parent / "elsewhere").iterdir()]
 
 
-def test_commands_say_what_they_do(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_say_what_they_do(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     In a long reindex without a terminal a line comes now and then on stderr, none in a short run, with --quiet or
     --json. With the first token this machine's own dashboard asks for one, and `token add` says so; not with a second.
@@ -126,7 +124,7 @@ PARTS = {"principles", "ideal_chunk_size", "examples"}
 
 
 @pytest.mark.parametrize("language", guides.LANGUAGES)
-def test_the_packaged_guides_say_everything(language: Any) -> None:
+def test_the_packaged_guides_say_everything(language: str) -> None:
     """Each language has three guides, and each list in them has one-line items."""
     notes = guides.packaged(language)
     assert set(notes) == {"chunking", "metadata", "examples"}
@@ -146,7 +144,7 @@ def test_the_packaged_guides_say_everything(language: Any) -> None:
 
 
 @pytest.mark.parametrize("language", guides.LANGUAGES)
-def test_what_rest_gives_has_a_size(book: Spellbook, write_note: Callable[..., Path], language: Any) -> None:
+def test_what_rest_gives_has_a_size(book: Spellbook, write_note: Write, language: str) -> None:
     """However long the guides of a vault are, principles come first and the answer has at most 3,500 letters."""
     principles = "\n".join(f"- {number}: {'keep ' * 20}" for number in range(2_000))
     names = {"en": ("Principles", "Keywords"), "ko": ("원칙", "키워드")}[language]
@@ -160,7 +158,7 @@ def test_what_rest_gives_has_a_size(book: Spellbook, write_note: Callable[..., P
     assert "system" in given["status"]
 
 
-def test_a_guide_that_makes_no_sense_is_passed_over(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_guide_that_makes_no_sense_is_passed_over(book: Spellbook, write_note: Write) -> None:
     """An invalid number in a guide is ignored; if a guide disappears or breaks meanwhile, `rest` still answers."""
     packaged = book.rest()[1:]
     guide = {"category": "system", "guide": "chunking", "language": "en"}

@@ -17,7 +17,7 @@ NOW = dt.datetime(2026, 11, 21, 20, 15, 0, 123, tzinfo=dt.timezone(dt.timedelta(
 TEXT = "## Ports\n\n" + "The proxy listens on a port of its own. " * 12
 
 
-def checked(text: Any = TEXT, **meta: Any) -> Any:
+def checked(text: str = TEXT, **meta: object) -> Findings:
     return check({"text": text, "metadata": {**META, **meta}})
 
 
@@ -82,7 +82,7 @@ BAD = [
         pytest.param({"text": "x", "metadata": {**META, "topic": None}}, "metadata.topic is missing", id="topic null"),
     ],
 )
-def test_no_memory(given_chunk: Any, says: Any) -> None:
+def test_no_memory(given_chunk: object, says: str) -> None:
     """An input that is no memory, or has metadata that frontmatter cannot hold, gets errors that name it, and no memory."""
     found = check(given_chunk)
     assert found.memory is None
@@ -159,7 +159,7 @@ values = st.recursive(
     ),
     st.text(min_size=1),
 )
-def test_whatever_is_accepted_is_read_back(extra: Any, text: Any) -> None:
+def test_whatever_is_accepted_is_read_back(extra: dict[str, Any], text: str) -> None:
     """Every accepted memory becomes a note without faults that has all given keys."""
     found = check({"text": text, "metadata": {**META, **extra}})
     if found.memory:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spellbook.editing.joining import join
+from spellbook.editing.joining import Keep, join
 from spellbook.editing.merge import metadata
 from spellbook.index.extract import folded
 from spellbook.library.book import Spellbook
-from spellbook.notes.note import parse
+from spellbook.notes.note import Note, parse
 from spellbook.search.duplicates import DUPLICATE
 from tests.editing.author import Author, written
 
@@ -18,12 +18,12 @@ OLD = "2024-01-01T00:00:00+00:00"
 NEW = "2025-01-01T00:00:00+00:00"
 
 
-def note(text: Any, path: str = "a.md") -> Any:
+def note(text: str, path: str = "a.md") -> Note:
     return parse(path, text.encode())
 
 
-def joined(first: Any, other: Any, take: str = "") -> Any:
-    return join(note(first), note(other, "b.md"), take).text
+def joined(first: str, other: str, keep: Keep = "") -> str:
+    return join(note(first), note(other, "b.md"), keep).text
 
 
 # -- texts
@@ -58,7 +58,7 @@ def test_what_only_the_other_says_goes_where_it_belongs(first: str, other: str, 
     assert joined(first, other) == expected
 
 
-def flat(text: Any) -> Any:
+def flat(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -133,7 +133,7 @@ CRANE = "The crane on the northern quay of the old harbour lifts as much as {} t
 LABELS = {"topic": "letters", "keywords": ["greek", "order"], "entities": ["Homer"]}
 
 
-def chunk(text: Any, **labels: Any) -> Any:
+def chunk(text: str, **labels: object) -> dict[str, Any]:
     return {"text": text, "metadata": {**LABELS, **labels}}
 
 

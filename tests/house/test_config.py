@@ -116,11 +116,13 @@ def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(
         ),
     ],
 )
-def test_a_service_is_named_by_kind_model_and_address(name: Any, kind: Any, model: Any, url: Any) -> None:
+def test_a_service_is_named_by_kind_model_and_address(
+    name: str, kind: str | None, model: str | None, url: str | None
+) -> None:
     """KIND:MODEL?OPTIONS@URL, with the usual address of Ollama and OpenAI where none is given; other names are no services."""
     service = config.service(name)
-    if kind is None:
-        assert service is None
+    if service is None:
+        assert kind is None
         return
     assert (service.kind, service.model, service.url) == (kind, model, url)
     assert service.options == ({"dimensions": "512"} if "?" in name else {})
@@ -134,10 +136,12 @@ def test_a_service_is_named_by_kind_model_and_address(name: Any, kind: Any, mode
         *(("http://o.example", "http://o.example:80"), ("https://h.example/api/", "https://h.example:443/api")),
     ],
 )
-def test_ollama_is_where_its_own_variable_says(monkeypatch: pytest.MonkeyPatch, host: Any, url: Any) -> None:
+def test_ollama_is_where_its_own_variable_says(monkeypatch: pytest.MonkeyPatch, host: str, url: str) -> None:
     """OLLAMA_HOST is read as Ollama reads it."""
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert config.service("ollama:m").url == url
+    service = config.service("ollama:m")
+    assert service is not None
+    assert service.url == url
 
 
 ELSEWHERE = (

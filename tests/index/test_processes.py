@@ -4,22 +4,24 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spellbook.index import readers, sync
+from spellbook.index.catalog.rows import FileEntry
 from spellbook.index.extract import entries
+from spellbook.index.opened import Index
 from spellbook.index.readers import Readers
-from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told, until
+from tests.helpers import PATIENCE, Write, finished, from_scratch, opened, python, told, until
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
 
 
 @pytest.fixture
-def index(vault: Path, write_note: Callable[..., Path]) -> Iterator[Any]:
+def index(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes of many kinds, some unreadable, one missing."""
     for i in range(30):
         text = f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n"
@@ -33,7 +35,7 @@ def index(vault: Path, write_note: Callable[..., Path]) -> Iterator[Any]:
         yield opening
 
 
-def timeless(listed: Any) -> Any:
+def timeless(listed: Iterable[list[FileEntry]]) -> list[list[object]]:
     """Entries without the time at which they were read."""
     return [
         [(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece]
@@ -41,7 +43,7 @@ def timeless(listed: Any) -> Any:
     ]
 
 
-def test_others_read_what_this_process_would(index: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_others_read_what_this_process_would(index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """
     Entries come in the requested order with equal fields, faults and odd bytes included. If a reader is killed, nothing
     is missing and nothing is doubled. If the interpreter is missing, another program, or never answers, this process
@@ -69,7 +71,7 @@ def test_others_read_what_this_process_would(index: Any, monkeypatch: pytest.Mon
     assert all(process.wait(PATIENCE) for process in others.processes)
 
 
-def test_a_reader_ends_with_whoever_started_it(index: Any) -> None:
+def test_a_reader_ends_with_whoever_started_it(index: Index) -> None:
     """If the parent is killed, its readers end."""
     code = """
 import os, sys
@@ -86,7 +88,7 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
     pids = [int(word) for word in asking.communicate(timeout=PATIENCE)[0].split()]
     assert pids
 
-    def is_gone(pid: Any) -> Any:
+    def is_gone(pid: int) -> bool:
         try:
             os.kill(pid, 0)
             # Whoever inherits it may not have asked for its end yet.
@@ -98,11 +100,16 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
 
 
 def test_an_index_that_others_read_for_is_the_same(
-    index: Any, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Index, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many files are read by other processes and committed here, with the same index; few are read here."""
     started = []
-    monkeypatch.setattr(sync.readers, "Readers", lambda *given: started.append(given) or Readers(*given))
+
+    def counted(*given: Any) -> Readers:
+        started.append(given)
+        return Readers(*given)
+
+    monkeypatch.setattr(readers, "Readers", counted)
     with monkeypatch.context() as lowered:
         lowered.setattr(sync, "MANY", 1)
         assert (sync.run(index).added, len(started)) == (35, 1)
@@ -111,7 +118,7 @@ def test_an_index_that_others_read_for_is_the_same(
     assert (sync.run(index).changed, len(started)) == (1, 1)
 
 
-def test_a_script_without_a_guard_runs_once(index: Any, vault: Path, tmp_path: Path) -> None:
+def test_a_script_without_a_guard_runs_once(index: Index, vault: Path, tmp_path: Path) -> None:
     """Readers do not run the program's main module, which may do anything, and load nothing heavy."""
     script = tmp_path / "script.py"
     script.write_text(
@@ -124,9 +131,7 @@ def test_a_script_without_a_guard_runs_once(index: Any, vault: Path, tmp_path: P
     assert finished(python(f"import sys; from spellbook.index.readers import serve; print({heavy})")) == ["[]"]
 
 
-def test_what_a_killed_write_left_is_swept(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_write_left_is_swept(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Spellbook's temporary files, also in the state folder, are deleted after an hour; younger ones and others' files stay.
     """

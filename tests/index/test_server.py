@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from spellbook.editing import erase
 from spellbook.index import embed, sync
+from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.index.vectors.server import Server
@@ -24,7 +25,7 @@ from spellbook.library import doctor
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
-from tests.helpers import Counting, note_writer, opened, until
+from tests.helpers import Counting, Write, note_writer, opened, until
 from tests.models.speaking import nowhere
 
 NOTES = 80
@@ -76,7 +77,7 @@ def url(service: str) -> str:
 
 
 @contextlib.contextmanager
-def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NOTES, **settings: Any) -> Any:
+def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NOTES, **settings: Any) -> Iterator[Any]:
     """A machine with its own copy of a vault and its own state; its index, kept up. Without `url` the environment says it."""
     vault = folder / "vault"
     if not vault.exists():
@@ -89,19 +90,19 @@ def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NO
         yield index
 
 
-def keep_up(index: Any) -> Any:
+def keep_up(index: Index) -> sync.Report:
     report = sync.run(index)
     with contextlib.suppress(Unavailable):
         follow.complete(index)
     return report
 
 
-def ask(index: Any, text: Any = QUESTION) -> Any:
+def ask(index: Index, text: str = QUESTION) -> tuple[list[tuple[str, float]], bool]:
     answer = Searcher(index).ask(Question(text, "semantic", limit=10))
     return [(hit.path, round(hit.score, 4)) for hit in answer.hits], answer.index.degraded
 
 
-def names(url: Any) -> Any:
+def names(url: str) -> list[tuple[str, int]]:
     return sorted((each.name, each.count()) for each in client(url).list_collections())
 
 
@@ -235,7 +236,7 @@ def test_what_was_taken_before_a_wrong_vector_is_dropped(
     """If the second request of a call brings wrong vectors, those of the first are made here too; titles' are kept."""
     given, whole = list[int](), Server.fetch
 
-    def fetch(server: Any, part: Any, keys: Any, width: Any) -> Any:
+    def fetch(server: Server, part: str, keys: Sequence[str], width: int) -> dict[str, bytes]:
         found = whole(server, part, keys, width)
         if part == "labels" or not found:
             return found
@@ -374,7 +375,7 @@ def pretending(answer: Callable[[bytes], Iterator[bytes]]) -> Iterator[tuple[str
 
 @pytest.mark.parametrize("name", [*SLOW, *WRONG])
 def test_a_question_goes_on_without_a_server_that_is_none(
-    tmp_path: Path, write_note: Callable[..., Path], vault: Path, name: Any
+    tmp_path: Path, write_note: Write, vault: Path, name: str
 ) -> None:
     """
     Whatever the server does, a question waits two seconds for it in all, answers exactly, and says so, in none of the

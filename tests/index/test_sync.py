@@ -4,8 +4,9 @@ import contextlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ from filelock import FileLock
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.rows import KnownFile
+from spellbook.index.opened import Index
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
+from spellbook.models.base import Vectors
 from spellbook.notes import chunks
 from spellbook.notes.files import Stamp
-from spellbook.search.question import Question
+from spellbook.search.question import Answer, Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, StorageError
-from tests.helpers import PATIENCE, Counting, Failing, from_scratch, opened, rows, told
+from spellbook.vault.listing import Listing
+from tests.helpers import PATIENCE, Counting, Failing, Write, from_scratch, opened, rows, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS
 OLD, CHANGED = Stamp(10, THEN, 1), Stamp(10, 1, 1, THEN + 1)
@@ -54,25 +58,26 @@ def test_plan() -> None:
         assert plan(disk, known) == expected
         assert plan(disk, known, full=True) == Plan(tuple(disk), expected.gone)
         assert plan(disk, {**known, "hidden/b": KNOWN}, ("hidden/",)) == expected
-    for read, gone, known, unlikely in LIKELY:
+    for read, gone, count, unlikely in LIKELY:
         work = Plan(tuple(f"new{i}" for i in range(read)), tuple(f"p{i}" for i in range(gone)))
-        assert is_unlikely(work, dict.fromkeys((f"p{i}" for i in range(known)), KNOWN)) is unlikely
+        assert is_unlikely(work, dict.fromkeys((f"p{i}" for i in range(count)), KNOWN)) is unlikely
 
 
+Call = Callable[..., Any]
 COUNTS = ("scanned", "added", "changed", "moved", "removed", "unchanged", "embedded", "reused")
 
 
-def counts(report: Any) -> Any:
+def counts(report: object) -> dict[str, int]:
     return {name: getattr(report, name) for name in COUNTS if getattr(report, name)}
 
 
 @pytest.fixture
-def embedder() -> Any:
+def embedder() -> Counting:
     return Counting()
 
 
 @pytest.fixture
-def index(vault: Path, write_note: Callable[..., Path], embedder: Any) -> Iterator[Any]:
+def index(vault: Path, write_note: Write, embedder: Counting) -> Iterator[Index]:
     """Four notes with two sections each below a bare title, indexed, with stamps old enough to be trusted."""
     for i in range(4):
         write_note(f"f/{i}.md", f"# Note {i}\n\n## One\n\nfirst {i}\n\n## Two\n\nsecond {i}\n", age=100)
@@ -83,7 +88,7 @@ def index(vault: Path, write_note: Callable[..., Path], embedder: Any) -> Iterat
         yield opening
 
 
-def test_nothing_to_do_is_nothing_done(index: Any, vault: Path) -> None:
+def test_nothing_to_do_is_nothing_done(index: Index, vault: Path) -> None:
     """
     A run over an unchanged vault writes nothing: the generation stays. So it does for a file that came back, or was
     written while it was read, and for keys of another embedding.
@@ -93,6 +98,7 @@ def test_nothing_to_do_is_nothing_done(index: Any, vault: Path) -> None:
     assert (counts(report), report.generation) == ({"scanned": 4, "unchanged": 4}, generation)
     assert (report.chunks, report.pending) == (12, 0)
     read = extract.read(index.vault, "f/0.md", sync.rules(index))
+    assert read is not None
     assert apply((), ["f/0.md"], index.vault.spelled, index.embedder.fingerprint) == ([], [])
     assert apply([read], (), index.vault.stamp, "another embedding") == ([], [])
     (vault / "f/0.md").write_text("written meanwhile")
@@ -102,7 +108,7 @@ def test_nothing_to_do_is_nothing_done(index: Any, vault: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
 def test_stamps_that_change_alone_and_edits_that_keep_them(
-    index: Any, vault: Path, embedder: Any, tmp_path: Path
+    index: Index, vault: Path, embedder: Counting, tmp_path: Path
 ) -> None:
     """
     A file with the same bytes is read once more, and nothing is written of its note: time, permissions, hard links.
@@ -112,9 +118,9 @@ def test_stamps_that_change_alone_and_edits_that_keep_them(
     """
     generation, file = index.catalog.generation, vault / "f/0.md"
     for touch in (
-        lambda: os.utime(file, ns=(5, 5)),
-        lambda: file.chmod(0o600),
-        lambda: os.link(file, tmp_path / "other name"),
+        partial(os.utime, file, ns=(5, 5)),
+        partial(file.chmod, 0o600),
+        partial(os.link, file, tmp_path / "other name"),
     ):
         before = index.catalog.notes.known()
         touch()
@@ -130,6 +136,7 @@ def test_stamps_that_change_alone_and_edits_that_keep_them(
     assert [hit.path for hit in Searcher(index).ask(Question("extra", "keyword")).hits] == ["f/0.md"]
     file.write_text(file.read_text().replace("extra", "third"))
     stamp = index.vault.stamp("f/0.md")
+    assert stamp is not None
     sql = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ? WHERE path = 'f/0.md'"
     rows(index.catalog, sql, *stamp, stamp.mtime_ns + 10 * SETTLED_NS)
     assert counts(sync.scan(index)) == {"scanned": 4, "unchanged": 4}
@@ -142,21 +149,21 @@ REWRITTEN = "# Note 0\n\n## One\n\nfirst 0\n\n## Two\n\nrewritten\n"
 APART = {"f/0.md": "# Note 0\n\n## One\n\nfirst 0\n", "f/9.md": "# Note 0\n\n## Two\n\nsecond 0\n"}
 
 
-def written(**texts: Any) -> Any:
+def written(**texts: str) -> Callable[[Path], object]:
     """A change that writes these notes."""
     return lambda vault: [(vault / path).write_text(text) for path, text in texts.items()]
 
 
-def contents(vault: Any) -> Any:
+def contents(vault: Path) -> dict[Path, str]:
     return {file: file.read_text() for file in vault.rglob("*.md")}
 
 
-def lose_one_and_find_two(vault: Any) -> None:
+def lose_one_and_find_two(vault: Path) -> None:
     shutil.copy(vault / "f/0.md", vault / "x.md")
     (vault / "f/0.md").rename(vault / "y.md")
 
 
-def change_in_every_way(vault: Any) -> None:
+def change_in_every_way(vault: Path) -> None:
     written(**{"new.md": "entirely new", "f/0.md": REWRITTEN})(vault)
     (vault / "f/1.md").unlink()
     (vault / "f/2.md").rename(vault / "moved.md")
@@ -177,7 +184,7 @@ def change_in_every_way(vault: Any) -> None:
     ],
 )  # fmt: skip
 def test_changes_are_counted_as_a_person_would(
-    index: Any, vault: Path, embedder: Any, tmp_path: Path, change: Any, full: bool, expected: dict[str, Any]
+    index: Index, vault: Path, embedder: Counting, tmp_path: Path, change: Any, full: bool, expected: dict[str, Any]
 ) -> None:
     """
     Added, changed, removed, moved and embedded are told as they are; text that was embedded before is not embedded
@@ -197,9 +204,7 @@ def test_changes_are_counted_as_a_person_would(
         assert (report.embedded, embedder.taken(), report.pending) == (0, 0, 0)
 
 
-def test_one_bad_note_is_reported_and_the_others_indexed(
-    vault: Path, write_note: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_one_bad_note_is_reported_and_the_others_indexed(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """
     Undecodable, too large and faulty notes are each named, one that becomes so leaves; everything else is found. A note
     replaced by a link out of the vault is removed with a reason by the first run; later runs change nothing.
@@ -233,12 +238,12 @@ def test_one_bad_note_is_reported_and_the_others_indexed(
 
 
 def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unexpected error in one note, as it is read or kept, is a fault of that note alone."""
     cut, links = chunks.cut, Links.add
 
-    def breaking(whole: Any, error: Any, is_bad: Any) -> Any:
+    def breaking(whole: Call, error: Exception, is_bad: Call) -> Call:
         def breaks(*given: Any) -> Any:
             if is_bad(given):
                 raise error
@@ -261,7 +266,7 @@ def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(
     assert "bad.md" in caplog.text
 
 
-def test_ids(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> None:
+def test_ids(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """
     Of two files with one id the older keeps it: the copy is known by its path, both are named, and it gets the id when
     the original, also renamed, is gone.
@@ -272,11 +277,11 @@ def test_ids(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> No
     write_note("z/original.md", "text", id="abc", age=100)
     with opened(vault) as index:
 
-        def holders(*ids: Any) -> Any:
+        def holders(*ids: str) -> list[str]:
             sync.run(index)
             return [index.catalog.note(id)[0].path for id in ids]
 
-        def named() -> Any:
+        def named() -> list[str]:
             return [fault.path for fault in index.catalog.notes.twins()]
 
         sync.run(index)
@@ -309,7 +314,7 @@ def test_ids(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> No
 
 
 def test_an_unmounted_drive_is_no_deletion(
-    vault: Path, write_note: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     Many missing notes stop the run and stay in the index, and searches under a watcher report the loss too; existing
@@ -323,7 +328,7 @@ def test_an_unmounted_drive_is_no_deletion(
         sync.run(index)
         walk = index.vault.walk
 
-        def late() -> Any:
+        def late() -> Listing:
             monkeypatch.setattr(index.vault, "walk", walk)
             listing = walk()
             (vault / "later").rename(vault / "earlier")
@@ -345,9 +350,7 @@ def test_an_unmounted_drive_is_no_deletion(
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(
-    vault: Path, write_note: Callable[..., Path]
-) -> None:
+def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault: Path, write_note: Write) -> None:
     """
     If embedding fails notes are found by words, and the next run finishes. If the embedder refuses one text, by any
     error, the others of its batch are embedded and it stays pending.
@@ -355,7 +358,7 @@ def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(
     refusals = [EmbeddingError("no such letter"), ValueError("an error of its own")]
 
     class Picky(Counting):
-        def embed_passages(self, texts: Any) -> Any:
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
             if any("refused" in text for text in texts):
                 raise refusals[0]
             return super().embed_passages(texts)
@@ -378,9 +381,7 @@ def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(
         assert counts(sync.run(index)) == {"scanned": 8, "unchanged": 8, "embedded": 1}
 
 
-def test_embedding_is_newest_first_bounded_and_resumable(
-    vault: Path, write_note: Callable[..., Path], embedder: Any
-) -> None:
+def test_embedding_is_newest_first_bounded_and_resumable(vault: Path, write_note: Write, embedder: Counting) -> None:
     """
     At most `most` texts are embedded, newest files first; a later call continues. Notes with many links count as newer.
     While another process embeds, a search embeds nothing and a run goes on once that one has ended.
@@ -405,7 +406,7 @@ def test_embedding_is_newest_first_bounded_and_resumable(
         assert index.catalog.waiting.in_order() == []
 
 
-def test_what_a_search_finds_by_words_is_embedded_next(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_what_a_search_finds_by_words_is_embedded_next(vault: Path, write_note: Write) -> None:
     """
     During a long run, texts that a search found by words are embedded next, also from another process. While another
     process commits, a search answers at once and only skips the hint.
@@ -413,30 +414,28 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault: Path, write_note: 
     for i in range(200):
         write_note(f"{i:03}.md", f"{'lighthouse' if i in {120, 180} else 'text'} {i:03}", age=100 + i)
 
-    def ask(index: Any, word: Any) -> Any:
+    def ask(index: Index, word: str) -> Answer:
         return Searcher(index).ask(Question(word, "keyword", keywords=(word,)))
 
     class Asked(Counting):
-        def embed_passages(self, texts: Any) -> Any:
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
             if not self.texts:
                 with opened(vault) as other:
                     answer = ask(other, "lighthouse")
                     assert (len(answer.hits), answer.index.pending) == (2, 200)
             return super().embed_passages(texts)
 
-    with opened(vault, Asked()) as index:
+    with opened(vault, embedder := Asked()) as index:
         sync.scan(index)
         with contextlib.closing(sqlite3.connect(index.catalog.file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert len(ask(index, "text").hits) == 5
             assert index.catalog.waiting.asked_for() == []
-        assert embed.embed_texts(index) == len(index.embedder.texts) == 200
-        assert sorted(index.embedder.texts.index(f"lighthouse {i}") for i in (120, 180)) == [24, 25]
+        assert embed.embed_texts(index) == len(embedder.texts) == 200
+        assert sorted(embedder.texts.index(f"lighthouse {i}") for i in (120, 180)) == [24, 25]
 
 
-def test_some_looks_at_the_paths_it_is_given(
-    index: Any, vault: Path, write_note: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_some_looks_at_the_paths_it_is_given(index: Index, vault: Path, write_note: Write, tmp_path: Path) -> None:
     """
     A hint about a new, changed, missing or ignored file updates that file and nothing else. With another `chunk_tokens`
     every note is cut again, and the index equals a new one.
