@@ -15,7 +15,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver import MCPServer
-from mcp.types import CallToolResult, TextContent, TextResourceContents, Tool
+from mcp.types import TextContent, TextResourceContents, Tool
 
 from spellbook.library.reader import Reader
 from spellbook.mcp.app import build
@@ -31,7 +31,7 @@ class Agent:
         self.server = server
         self.used: set[str] = set()
 
-    async def ask(self, tool: str, **arguments: object) -> CallToolResult:
+    async def ask(self, tool: str, **arguments: object) -> Any:
         self.used.add(tool)
         result = await self.client.call_tool(tool, arguments)
         assert result.structured_content is None

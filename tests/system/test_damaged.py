@@ -3,7 +3,6 @@
 import errno
 import logging
 import os
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +42,7 @@ class Holder:
 
 def database(state: Path) -> Database:
     """The database of a process."""
-
-    def build(connection: sqlite3.Connection, form: int) -> None:
-        connection.execute(TABLE)
-
-    return Database(state / "x.db", 1, build, {})
+    return Database(state / "x.db", 1, lambda connection, _: connection.execute(TABLE), {})
 
 
 def words(base: Database, *new: str) -> list[str]:
