@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from spellbook.index.vectors import follow
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from tests.archive.pages.site import Site, serving
-from tests.helpers import note_writer
+from tests.helpers import Write, note_writer
 
 # A busy machine is no fault, and what fails once must fail again: new examples are looked for with --hypothesis-profile=explore.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -103,7 +103,7 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def write_note(vault: Path) -> Callable[..., Path]:
+def write_note(vault: Path) -> Write:
     """Write a note by its path: `write_note("a/b.md", "text", topic="x")`; `age` is how many seconds ago."""
 
     return note_writer(vault)

@@ -20,6 +20,7 @@ from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import TABLES
 from spellbook.index.opened import Index
 from spellbook.library.book import Spellbook
+from spellbook.models.base import Bytes, Embedder, Vectors
 from spellbook.models.embedders import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
@@ -89,13 +90,14 @@ class Counting(HashEmbedder):
     texts: list[str] = field(default_factory=list)
     asked: bool = False
 
-    def embed_passages(self, texts: Sequence[str]) -> Any:
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
         self.texts += texts
         return HashEmbedder.embed_passages(self, texts)
 
-    def embed_query(self, text: str) -> Any:
+    def embed_query(self, text: str) -> Vectors:
         self.texts += [text] * self.asked
-        return HashEmbedder.embed_passages(self, [text])[0]
+        vector: Vectors = HashEmbedder.embed_passages(self, [text])[0]
+        return vector
 
     def taken(self) -> int:
         """Return how many texts were embedded since the last call."""
@@ -108,12 +110,14 @@ class Counting(HashEmbedder):
 class Failing(HashEmbedder):
     """An embedder that always fails."""
 
-    def embed_passages(self, texts: Sequence[str]) -> Any:
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
         raise EmbeddingError("The embedder is down.", "Start it.")
 
 
 @contextlib.contextmanager
-def opened(vault: Path, embedder: Any = None, *, state: Path | None = None, **settings: Any) -> Iterator[Index]:
+def opened(
+    vault: Path, embedder: Embedder | None = None, *, state: Path | None = None, **settings: Any
+) -> Iterator[Index]:
     """An index of `vault` with this embedder and these settings."""
     index = Index.open(replace(config.load(vault, state=state, embedder="hash"), **settings), embedder)
     try:
@@ -149,8 +153,14 @@ def session_writer(vault: Path) -> Callable[..., Path]:
             f"**Claude Code:**\n\n> {answer}\n\n"
             for at, (words, asked, answer) in enumerate(zip(said[::2], quoted[::2], quoted[1::2], strict=False))
         )
-        labels = {"id": f"session-{name}", "session": name, "title": said[0][:80], "category": "session"}
-        labels |= {"type": "episodic", "importance": "low", "trust": "agent", "privacy_scope": "private"}
+        labels: dict[str, object] = {"id": f"session-{name}", "session": name, "title": said[0][:80]}
+        labels |= {
+            "category": "session",
+            "type": "episodic",
+            "importance": "low",
+            "trust": "agent",
+            "privacy_scope": "private",
+        }
         labels |= {"scope": "shop", "source": "claude-code", "created": "2026-11-20T10:05:00"}
         labels |= {"updated": "2026-11-20T12:05:00", "removed": 0}
         return write(f"sessions/2026-11-20-shop-{name}.md", body, **(labels | meta))
@@ -173,9 +183,9 @@ def empty_catalog() -> sqlite3.Connection:
     return connection
 
 
-def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
-    """Run a query on the tables of a catalog."""
-    with contextlib.closing(raw(catalog.file)) as connection:
+def rows(catalog: Catalog | Path, sql: str, *values: object) -> list[Any]:
+    """Run a query on the tables of a catalog, or of its file."""
+    with contextlib.closing(raw(catalog if isinstance(catalog, Path) else catalog.file)) as connection:
         return connection.execute(sql, values).fetchall()
 
 
@@ -276,23 +286,23 @@ class Small:
     scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
     is_down: bool = False
 
-    def vectors(self, texts, query=False):
+    def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
         if self.is_down:
             raise EmbeddingError("The small one is down.", "Start it.")
         self.log += [(text, query) for text in texts]
         return np.rint(HashEmbedder().embed_passages(texts) * 127).astype(np.int8)
 
-    def describe(self):
+    def describe(self) -> str:
         return "small"
 
-    def taken(self):
+    def taken(self) -> int:
         """How many texts it was given since the last call."""
         count = len(self.log)
         self.log.clear()
         return count
 
 
-def stored(index):
+def stored(index: Index) -> set[str]:
     """The texts of chunks and labels that have a vector of the second encoder, under the key they have now."""
     return {
         text
@@ -308,7 +318,7 @@ def steps(action: Callable[[], object]) -> int:
     """Return how many steps of SQLite's machine a call takes in this thread, in tens."""
     counted, made, connection = [0], [], Database.connection
 
-    def watched(self: Database) -> Any:
+    def watched(self: Database) -> sqlite3.Connection:
         made.append(connection(self))
         made[-1].set_progress_handler(lambda: counted.append(0), 10)
         return made[-1]

@@ -67,6 +67,8 @@ def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
         if not _forking:
             _forking.append(child)
             atexit.register(child.communicate)
+        assert child.stdin
+        assert child.stdout
         child.stdin.write(given)
         child.stdin.flush()
         code = int(child.stdout.readline())

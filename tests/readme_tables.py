@@ -81,8 +81,8 @@ def installed(text: str) -> str:
 def filled(text: str) -> str:
     """Return a page with its tables as the code is now. Raises ValueError if a marker is missing."""
     for name, table in tables().items():
-        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
-        text, count = marked.subn(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text)
+        marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.S)
+        text, count = marked.subn(f"{table}\n".replace("\\", r"\\"), text)
         if count != 1:
             raise ValueError(f"{REFERENCE.name} has <!-- {name} -->…<!-- /{name} --> {count} times, not once.")
     return text

@@ -62,7 +62,7 @@ def name(part: str) -> bool:
 
 
 NAMES = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters="/\0"), min_size=1, max_size=12
+    st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=12
 ).filter(name)  # fmt: skip
 PATHS = st.builds(
     lambda folders, file, end: "/".join([*folders, file + end]),
@@ -71,18 +71,18 @@ PATHS = st.builds(
     st.sampled_from([".md", ".png", ""]),
 )
 CONTENTS = st.one_of(
-    st.binary(max_size=200), st.text(st.characters(exclude_categories=("Cs",)), max_size=80).map(str.encode)
+    st.binary(max_size=200), st.text(st.characters(exclude_categories=["Cs"]), max_size=80).map(str.encode)
 )
 TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).filter(
     lambda files: not any(a != b and b.startswith(a + "/") for a in files for b in files)
 )  # fmt: skip
 
 
-def files(vault):
+def files(vault: Any) -> Any:
     return [file for file in vault.rglob("*") if file.is_file()]
 
 
-def tree(vault):
+def tree(vault: Any) -> Any:
     """Every file of a vault, trash included, with its bytes and mode."""
     return {
         file.relative_to(vault).as_posix(): (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))

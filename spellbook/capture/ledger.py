@@ -46,10 +46,9 @@ _LOSS = "capture is off until `spellbook capture on`"
 _TABLES = """
     -- switch, by its name, CAPTURE or another's: {on, at, since}; key: of an exchange; transcript: the offset at which
     -- to read on; session: [name of its note, last part of that]; job: what a hook was given; run: how the
-    -- last one failed; seen: the id of an agent's note that a person kept on the first page; mark: when a hook of a
-    -- session ran while capture was on (nanoseconds since 1970), 0 once its end was captured; size: bytes of the
-    -- transcript of a session that is off, when it was read; erased: exchanges of a session that were left out, since
-    -- they were erased.
+    -- last one failed; mark: when a hook of a session ran while capture was on (nanoseconds since 1970), 0 once its end
+    -- was captured; size: bytes of the transcript of a session that is off, when it was read; erased: exchanges of a
+    -- session that were left out, since they were erased.
     CREATE TABLE kept (kind TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID;
 """
 

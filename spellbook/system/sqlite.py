@@ -62,7 +62,7 @@ class Database:
         self,
         file: Path,
         form: int,
-        build: Callable[[sqlite3.Connection, int], None],
+        build: Callable[[sqlite3.Connection, int], object],
         functions: Mapping[str, tuple[int, Callable[..., Any]]],
         what: str = "index",
         loss: str = "it is rebuilt from the vault, which is unharmed",

@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 from spellbook.archive import importer
 from spellbook.archive.import_sources import members
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.search.presentation import is_outside
 from spellbook.system.disk import ignores_case
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.vault import names
+from tests.helpers import Write
 from tests.trees import TREES, contents, grow, state_of
 
 ODD = {
@@ -82,7 +84,7 @@ def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: 
             assert (again.paths, again.unchanged) == ([], len(files))
 
 
-def test_an_export(book, vault, tmp_path, write_note):
+def test_an_export(book: Spellbook, vault: Path, tmp_path: Path, write_note: Write) -> None:
     """
     Two zips of one vault are equal, byte for byte. The JSON is one object for any program: text as text, other bytes as
     base64. A backup leaves out other dot-folders, the trash, ignored files and system files; it follows only links
@@ -121,7 +123,7 @@ def test_an_export(book, vault, tmp_path, write_note):
 
 
 @pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
-def test_what_stands_in_the_place_of_an_import(book, vault, tmp_path, rule):
+def test_what_stands_in_the_place_of_an_import(book: Spellbook, vault: Path, tmp_path: Path, rule: str) -> None:
     """
     A file in the place of a folder is refused by name; a folder, pipe or broken link in the place of a file follows the
     conflict rule. There is no other rule.
@@ -147,7 +149,7 @@ def test_what_stands_in_the_place_of_an_import(book, vault, tmp_path, rule):
             )
 
 
-def test_imported_notes_are_found_at_once(book, vault, tmp_path):
+def test_imported_notes_are_found_at_once(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """
     Imported notes are findable, in their new folder, when the import returns. Settings, which can hide notes, are
     imported only into a vault without notes or with `overwrite`; otherwise they are named. A zip of an Obsidian vault
@@ -175,7 +177,9 @@ def test_imported_notes_are_found_at_once(book, vault, tmp_path):
 
 
 @pytest.mark.parametrize("said", ["TRUST: ' Trusted '", "trust:\n- me\n- trusted", "trust: >-\n  trusted"])
-def test_a_stranger_s_note_does_not_call_itself_trusted(book, vault, tmp_path, said):
+def test_a_stranger_s_note_does_not_call_itself_trusted(
+    book: Spellbook, vault: Path, tmp_path: Path, said: str
+) -> None:
     """What comes in is untrusted if its address says so, whatever it says of itself; and the report names it."""
     text = f"---\nsource: https://e.test\n{said}\nx: trusted\n---\nI trusted the crane.\n"
     source = grow(
@@ -247,7 +251,7 @@ WRONG = {
 }  # fmt: skip
 
 
-def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path):
+def test_what_is_damaged_or_dangerous_is_refused_whole(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """
     If one part of a source is damaged or dangerous, nothing of it is imported and nothing is written. The vault, its
     parent folders and its own parts are refused as sources. A source that is, leads to or contains a pipe or device is
@@ -266,9 +270,9 @@ def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path):
         assert re.search(reason, str(refused.value)), name
         assert everything() == before, name
     assert not Path("/tmp/evil.md").exists()
-    for place in ("..", ".", "sub"):
+    for part in ("..", ".", "sub"):
         with pytest.raises(InvalidInput, match="lie in one another"):
-            book.import_(vault / place)
+            book.import_(vault / part)
     for name in ("note.md", "export.json", "chats/conversations.json", "folder/note.md"):
         place = tmp_path / name
         place.parent.mkdir(exist_ok=True)
@@ -290,7 +294,9 @@ HIDDEN = (
 
 
 @pytest.mark.parametrize("form", ["json", "zip", "folder"])
-def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, form):
+def test_nothing_that_a_walk_would_not_read_is_imported(
+    book: Spellbook, vault: Path, tmp_path: Path, form: str
+) -> None:
     """
     No dot-folder, under any name, and no executable file is imported from any source; the rest is, and files hidden in
     JSON are named.
@@ -323,7 +329,7 @@ def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, f
     assert sorted(book.import_(tmp_path / "in", into="old/").added) == ["old/good.md", "old/run.sh"]
 
 
-def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
+def test_nothing_is_imported_through_a_link(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """
     An import writes nothing through a link to a folder of the vault, into a dot-folder, or out of the vault. A link in
     a zip is reported and skipped. Undo restores no erased file through a link that replaced its folder, and none as an
@@ -356,7 +362,7 @@ def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
     assert not list((tmp_path / "outside").iterdir())
 
 
-def test_names_that_only_some_disks_have_or_tell_apart(book, vault, tmp_path):
+def test_names_that_only_some_disks_have_or_tell_apart(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """
     Names that differ only by case or Unicode form are two files if the disk allows it, and are reported if it does not.
     No file has half a letter in its name: what is imported without it names it, and an export to it is refused. A time
@@ -388,7 +394,7 @@ def test_names_that_only_some_disks_have_or_tell_apart(book, vault, tmp_path):
 # -- all or nothing
 
 
-def test_all_or_nothing(book, vault, tmp_path, monkeypatch):
+def test_all_or_nothing(book: Spellbook, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     If one file cannot be placed, those before it are removed, replaced files are restored, and no folder is left. A
     large import stops before the disk is full and leaves nothing behind.
@@ -413,7 +419,7 @@ def test_all_or_nothing(book, vault, tmp_path, monkeypatch):
         assert (contents(vault / ".trash"), book.log()) == ({}, [])
 
 
-def test_an_import_can_be_undone(book, vault, tmp_path):
+def test_an_import_can_be_undone(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """
     An import is one entry of the log; undo restores every byte, of attachments too, and can be undone itself. If an
     attachment was changed since, it is named, and nothing is undone. A replaced file keeps its permissions.
@@ -455,7 +461,7 @@ class Dribble(io.BytesIO):
     value=st.lists(VALUES, max_size=4) | st.dictionaries(st.text(), VALUES, max_size=4),
     indent=st.sampled_from([None, 2]),
 )
-def test_large_json_is_read_as_small(value, indent):
+def test_large_json_is_read_as_small(value: Any, indent: Any) -> None:
     """Reading JSON in pieces gives the same members and items as reading it at once."""
     found = list(members(Dribble(json.dumps(value, indent=indent).encode()), "x"))
     pairs = value.items() if isinstance(value, dict) else [("", value)]

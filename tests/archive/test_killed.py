@@ -22,7 +22,7 @@ book.export(target)
 """
 
 
-def test_export_killed(tmp_path, monkeypatch):
+def test_export_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed export leaves the previous file as it was or a complete one, and the next export is complete."""
     for vault in killed(tmp_path, monkeypatch, EXPORT, {f"n{i}.md": b"x" for i in range(5)}, 1):
         target = vault.with_suffix(".zip")
@@ -31,7 +31,7 @@ def test_export_killed(tmp_path, monkeypatch):
     assert data != b"yesterday's"
 
 
-def test_import_killed(tmp_path, monkeypatch):
+def test_import_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed import loses nothing, undo takes it back byte for byte, and the next one does all of it."""
     mine = {"a.md": b"mine", "keep.md": b"keep", "q.png": b"mine"}
     theirs = {"a.md": b"theirs", "n/b.md": b"new", "p.png": b"p", "q.png": b"theirs"}
@@ -71,7 +71,7 @@ with spellbook.open(vault, embedder="hash") as book:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no limit of a file's size there")
-def test_a_full_state_disk_leaves_no_part_of_it(vault, tmp_path):
+def test_a_full_state_disk_leaves_no_part_of_it(vault: Path, tmp_path: Path) -> None:
     """If the journal can no longer be written, what was placed before is taken back all the same."""
     source = grow(tmp_path / "source", {f"n{i}.md": f"# Note {i}".encode() for i in range(300)})
     grow(vault, {"mine.md": b"mine"})
@@ -80,7 +80,7 @@ def test_a_full_state_disk_leaves_no_part_of_it(vault, tmp_path):
         assert len(book.import_(source).added) == 300
 
 
-def test_snapshot_killed(tmp_path, monkeypatch):
+def test_snapshot_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed snapshot does not appear and harms no other, though it deletes old ones; the next is complete."""
 
     def prepare(vault: Path) -> None:
@@ -104,7 +104,7 @@ def test_snapshot_killed(tmp_path, monkeypatch):
         assert contents(back) == contents(vault)
 
 
-def test_restore_killed(tmp_path, monkeypatch):
+def test_restore_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore over the vault that is killed anywhere loses nothing, and undo takes it back byte for byte."""
     then = {"a.md": b"one", "gone/b.md": b"b", "p.png": b"then"}
     now = {"a.md": b"two", "new/c.md": b"c", "p.png": b"now", "q.png": b"mine"}

@@ -166,7 +166,7 @@ def test_memories_of_mcp_memory_service(book: Spellbook, tmp_path: Path) -> None
     assert book.import_(fresh, into="memories").added == ["memories/mcp-memory-service/New.md"]
 
 
-MEM0 = [
+MEM0: list[dict[str, Any]] = [
     {
         **{"id": "f1a0-77", "memory": "Prefers morning meetings.", "metadata": {"type": "preference"}, "hash": "x"},
         **{"categories": ["work"], "created_at": "2026-01-02T10:00:00-08:00", "updated_at": None, "user_id": "dev"},
@@ -183,7 +183,7 @@ def test_memories_of_mem0(book: Spellbook, tmp_path: Path, capsys: pytest.Captur
     whole, listed = tmp_path / "mem0.json", tmp_path / "list.json"
     whole.write_text(json.dumps({"count": 2, "results": [*MEM0, {"id": "y", "memory": " "}]}), "utf-8")
     listed.write_text(json.dumps(MEM0), "utf-8")
-    script = [sys.executable, "-I", "-S", import_memories.__file__, whole, tmp_path / "out"]
+    script: list[str | Path] = [sys.executable, "-I", "-S", import_memories.__file__, whole, tmp_path / "out"]
     done = subprocess.run(script, capture_output=True, text=True, check=True, encoding="utf-8")
     assert "left out: memory 3: it has no text, or no id\n" in done.stderr
     assert "2 notes. Next: spellbook import" in done.stderr

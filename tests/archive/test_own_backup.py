@@ -15,7 +15,7 @@ from tests.trees import grow
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["zip", "json", "a folder"])
-def test_one_s_own_backup_is_no_fault(tmp_path, monkeypatch, form):
+def test_one_s_own_backup_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """
     A backup of a vault that `init` made comes into another one, into an empty folder, and into its own vault again with
     exit code 0, as text and as JSON; warnings are told. What is left out is a fault, with exit code 1.

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from spellbook.archive.restore import Blobs
 from spellbook.archive.snapshots import to_keep
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.system.errors import PathOutsideVault, StorageError
 from spellbook.watch import watcher
 from spellbook.watch.watcher import Watcher
 from tests.commands import spellbook_in
-from tests.helpers import until
+from tests.helpers import Write, until
 from tests.trees import TREES, blobs, clear, contents, grow, state_of
 
 OLD = 1_700_000_000_000_000_000
@@ -65,7 +66,7 @@ def test_every_snapshot_comes_back(history: list[dict[str, bytes]]) -> None:
         assert state_of(vault) == states[-1][1]
 
 
-def test_what_did_not_change_costs_nothing(book, vault):
+def test_what_did_not_change_costs_nothing(book: Spellbook, vault: Path) -> None:
     """
     A second snapshot stores only what changed, and equal contents are stored once. A file that was edited with its size
     and time kept is read again, whenever it was modified.
@@ -96,7 +97,7 @@ def names(*moments: dt.datetime) -> list[str]:
 NOW = dt.datetime(2026, 11, 22, 12).astimezone()
 
 
-def test_retention():
+def test_retention() -> None:
     """Of two years of daily snapshots, 7 daily, 4 weekly and 12 monthly ones are kept, and all of today's."""
     today = names(*(NOW - dt.timedelta(hours=hours) for hours in range(4)))
     daily = names(*(NOW - dt.timedelta(days=days) for days in range(1, 730)))
@@ -110,7 +111,7 @@ def test_retention():
 
 
 @given(st.lists(st.integers(0, 800 * 24), unique=True, max_size=60))
-def test_retention_is_bounded_and_stable(hours):
+def test_retention_is_bounded_and_stable(hours: Any) -> None:
     """The newest always stays, at most 23 are kept beside today's, and pruning twice equals pruning once."""
     listed = names(*(NOW - dt.timedelta(hours=ago) for ago in hours))
     left = to_keep(listed, NOW)
@@ -119,7 +120,7 @@ def test_retention_is_bounded_and_stable(hours):
     assert to_keep(left, NOW) == left
 
 
-def test_what_is_let_go_takes_its_contents_along(book, vault):
+def test_what_is_let_go_takes_its_contents_along(book: Spellbook, vault: Path) -> None:
     """Pruning removes old snapshots, contents that no other snapshot uses, and the leftovers of a killed process."""
     folder, taken = book.snapshots.folder, []
     for number in range(3):
@@ -140,7 +141,7 @@ def test_what_is_let_go_takes_its_contents_along(book, vault):
 # -- damage
 
 
-def test_damage_is_found_and_mended(book, vault, tmp_path):
+def test_damage_is_found_and_mended(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """
     A damaged content is named, and its snapshot is restored only on request; then damaged files are named and left as
     they are in the vault. The next snapshot stores the content again from the vault. The commands exit with 1.
@@ -187,7 +188,7 @@ def test_damage_is_found_and_mended(book, vault, tmp_path):
     assert b"".join(blobs.pieces(sha256, "e.bin")) == letters
 
 
-def test_what_cannot_be_kept_or_read_is_named(book, vault, monkeypatch):
+def test_what_cannot_be_kept_or_read_is_named(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     A broken link is reported, and a restore leaves it as it is. A snapshot whose list cannot be read is named; new
     snapshots still work and no content is deleted. A snapshot that would fill the disk is refused.
@@ -248,7 +249,7 @@ THEN = {
 }
 
 
-def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
+def test_what_stands_in_the_way_goes_into_the_trash(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """Links, pipes and folders of other files go to the trash unchanged; nothing outside of the vault changes."""
     grow(vault, THEN, ("empty",))
     then, taken = shape(vault), book.snapshots.create()
@@ -274,7 +275,7 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
 
 
 @pytest.mark.parametrize("at", [1, len(THEN)])
-def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
+def test_a_restore_that_fails_is_taken_back(book: Spellbook, vault: Path, tmp_path: Path, at: Any) -> None:
     """Wherever a restore fails, the vault is as it was, with links, pipes and empty folders."""
     grow(vault, THEN | {"large.bin": bytes(10_100_000)}, ("empty",))
     taken = book.snapshots.create()
@@ -305,7 +306,9 @@ def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
     assert {path: (vault / path).read_bytes() for path in THEN} == THEN
 
 
-def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault, tmp_path):
+def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(
+    book: Spellbook, vault: Path, tmp_path: Path
+) -> None:
     """
     If the trash is a file or a link out of the vault, nothing is restored and nothing is moved. A manipulated list
     restores no dot-folder, and no list restores an executable file; what is skipped is named.
@@ -335,7 +338,7 @@ def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault,
         assert {path: held[:2] for path, held in state_of(folder).items()} == {"a.md": (b"a", 0o644)}
 
 
-def test_going_back_loses_nothing(book, vault, write_note):
+def test_going_back_loses_nothing(book: Spellbook, vault: Path, write_note: Write) -> None:
     """New files are in the trash, ignored files stay, search is up to date, and undo brings edited files back."""
     grow(vault, {"a.md": b"the crane", "gone.md": b"the quay", "n/deep.md": b"deep", ".spellbookignore": b"private/\n"})
     grow(vault, {"p.png": b"then"})
@@ -362,7 +365,7 @@ def test_going_back_loses_nothing(book, vault, write_note):
 # -- by itself
 
 
-def test_whoever_watches_takes_one_a_day(vault, monkeypatch):
+def test_whoever_watches_takes_one_a_day(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several processes with the vault open, one takes one snapshot a day; none where `snapshots = false`."""
     monkeypatch.setattr(watcher, "SNAPSHOT_AFTER", 0.01)
     monkeypatch.setattr(watcher, "SNAPSHOT_CHECK", 0.02)

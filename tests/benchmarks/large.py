@@ -11,7 +11,8 @@ import sqlite3
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.generated import Writer, write
@@ -65,8 +66,8 @@ def catalog(bench: Bench, name: str) -> Figure:
         return Figure(name, book.index.catalog.disk_bytes() / 1e6, "MB")
 
 
-def _asked(name: str, most: float, ask) -> Iterator[Figure]:
-    taken = [seconds(lambda number=number: ask(number)) for number in range(-_WARM, _QUESTIONS)][_WARM:]
+def _asked(name: str, most: float, ask: Callable[[int], object]) -> Iterator[Figure]:
+    taken = [seconds(partial(ask, number)) for number in range(-_WARM, _QUESTIONS)][_WARM:]
     yield Figure(f"{name}, p50", statistics.median(taken), most=most, also=f"p95 {share(taken, 0.95) * 1000:.0f} ms")
 
 

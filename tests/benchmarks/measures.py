@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def place(ranked: Sequence[str], right: Collection[str]) -> int:
 def loose_figures(name: str, found: Sequence[Mapping[str, int]]) -> Iterator[Row]:
     """Yield the figures of loose questions from the places that `place` gave each system, with their intervals."""
     kinds: dict[str, Callable[[int], float]] = {
-        **{f"hit@{first}": lambda rank, first=first: float(1 <= rank <= first) for first in (1, 3, 5)},
+        **{f"hit@{first}": partial(_is_hit, first) for first in (1, 3, 5)},
         "MRR@10": lambda rank: 1 / rank if rank > 0 else 0.0,
         "no hit": lambda rank: float(rank < 0),
     }
@@ -89,6 +90,10 @@ def loose_figures(name: str, found: Sequence[Mapping[str, int]]) -> Iterator[Row
         values = {system: np.array([worth(ranks[system]) for ranks in found]) for system in found[0]}
         means = {system: float(each.mean()) for system, each in values.items()}
         yield Row(name, figure, means, spreads={system: half_interval(each) for system, each in values.items()})
+
+
+def _is_hit(first: int, rank: int) -> float:
+    return float(1 <= rank <= first)
 
 
 def half_interval(values: np.ndarray) -> float:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ class Bench:
     def run(self, *arguments: str, program: Sequence[str] | None = None, stdin: str = "") -> None:
         """Run `spellbook`, or another program, with these arguments and wait for it."""
         command = [*(self.spellbook if program is None else program), *arguments]
-        options = {"cwd": self.vault, "env": self.variables, "stdout": subprocess.DEVNULL}
-        subprocess.run(command, check=True, input=stdin.encode(), **options)
+        given, place = stdin.encode(), self.vault
+        subprocess.run(command, check=True, input=given, cwd=place, env=self.variables, stdout=subprocess.DEVNULL)
 
     def edit(self) -> str:
         """Save a note with a new word in one section, and return the word."""
@@ -148,7 +149,8 @@ def commands(bench: Bench) -> Iterator[Figure]:
 def servers(bench: Bench) -> Iterator[Figure]:
     """Measure `spellbook mcp` from start to its first answers, against a minimal server of the MCP SDK."""
     ours = [*bench.spellbook, "mcp"]
-    calls = {"find": {"keywords": ["invoice"]}, "memorize": {"query": "when was the invoice delivered?"}}
+    question = "when was the invoice delivered?"
+    calls: dict[str, dict[str, Any]] = {"find": {"keywords": ["invoice"]}, "memorize": {"query": question}}
     taken: dict[str, list[float]] = {"bare": [], "ours": [], "find": [], "memorize": []}
     for _ in range(_SPAWNS + 1):
         with Timed(_BARE, bench.variables) as bare:
@@ -156,8 +158,7 @@ def servers(bench: Bench) -> Iterator[Figure]:
         for tool, given in calls.items():
             with Timed(ours, bench.variables) as server:
                 taken["ours"].append(server.seconds)
-                called = seconds(lambda server=server, tool=tool, given=given: server.done(tool, **given))
-                taken[tool].append(called)
+                taken[tool].append(seconds(partial(server.done, tool, **given)))
     # The first round warms the disk cache.
     took = {name: statistics.median(times[len(times) // (_SPAWNS + 1) :]) for name, times in taken.items()}
     ratio = Ratio(took["ours"] / took["bare"], "a minimal SDK server", most=1.25)

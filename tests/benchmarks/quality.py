@@ -102,15 +102,18 @@ class Bench:
 
     def plain(self) -> Iterator[Row]:
         """XQuAD: questions and paragraphs in one language, and in different ones."""
-        for pair in [*((one, one) for one in LANGUAGES), *PAIRS] if self.xquad else ():
+        if self.xquad is None:
+            return
+        for pair in [*((one, one) for one in LANGUAGES), *PAIRS]:
             for row in self.asked(self.xquad.pair(*pair)):
                 aims = pair == ("en", "en") and row.figure == "nDCG@10"
                 yield replace(row, aim=f">= {LEAST_NDCG}", met=row.values[PRODUCT] >= LEAST_NDCG) if aims else row
 
     def headings(self) -> Iterator[Row]:
         """React: Korean headings as questions for sections."""
-        for language in ("en", "ko") if self.react else ():
-            yield from self.asked(self.react.one(language))
+        if self.react:
+            yield from self.asked(self.react.one("en"))
+            yield from self.asked(self.react.one("ko"))
 
     def mixed(self) -> Iterator[Row]:
         """Vaults of several languages, each text in one of them."""
@@ -210,7 +213,7 @@ class Bench:
             for half in HALVES:
                 found = []
                 for each in (each for each in given.questions if each.half == half):
-                    hits = searcher.ask(Question(each.text, **({"as_of": each.as_of} if each.as_of else {}))).hits
+                    hits = searcher.ask(Question(each.text, as_of=each.as_of)).hits
                     found.append({PRODUCT: place([hit.path for hit in hits], each.accept)})
                 yield from loose_figures(f"{name}, {half} ({len(found)})", found)
 
@@ -278,7 +281,8 @@ def _of_agents(trial: Trial, asked: Sequence[Helped], way: str) -> Iterator[tupl
         found[each.half].append((sure, shown))
     for half, ranks in ((half, np.array(ranks)) for half, ranks in found.items() if ranks):
         for figure, met in (("hit@1", ranks == 1), ("hit@5", (ranks >= 1) & (ranks <= 5)), ("any hit", ranks >= 0)):
-            yield half, figure, *map(float, met.mean(axis=0))
+            by_sure, by_shown = met.mean(axis=0)
+            yield half, figure, float(by_sure), float(by_shown)
 
 
 PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {

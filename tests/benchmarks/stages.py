@@ -16,7 +16,7 @@ from spellbook.index.opened import Index
 from spellbook.models.base import clean, unhurried
 from spellbook.models.e5.e5 import E5
 from spellbook.models.embedders import HashEmbedder
-from spellbook.models.onnx.lazy_engine import step_back
+from spellbook.models.onnx.lazy_engine import Engine, step_back
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.table import Figure, Ratio, Sizes
 from tests.benchmarks.timing import opened, seconds
@@ -66,6 +66,11 @@ def _look(index: Index) -> tuple[float, float]:
     return seconds(lambda: sync.scan(index)), sum(os.times()[:4]) - processors
 
 
+def _alone(engine: Engine, texts: Sequence[str], threads: int) -> float:
+    with ThreadPoolExecutor(threads, initializer=step_back) as pool:
+        return seconds(lambda: list(pool.map(engine.passage, texts)))
+
+
 def _vectors(folder: Path) -> Iterator[Figure]:
     embedder, writer = E5(), Writer()
     engine = embedder.local.engine()
@@ -77,8 +82,7 @@ def _vectors(folder: Path) -> Iterator[Figure]:
             write(folder / "vault", range(turn * _EMBEDDED, (turn + 1) * _EMBEDDED), writer)
             words += seconds(lambda: sync.scan(index))
             texts = [clean(text) for text in index.catalog.vectors.embedded(index.catalog.waiting.in_order())]
-            with ThreadPoolExecutor(embedder.threads, initializer=step_back) as pool:
-                raw += seconds(lambda pool=pool, texts=texts: list(pool.map(engine.passage, texts)))
+            raw += _alone(engine, texts, embedder.threads)
             with unhurried():
                 index.embedder.embed_passages(texts[:1])  # loads the model
             if index.second:

@@ -7,6 +7,7 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def medians(
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for number, (name, action) in itertools.product(range(-1, rounds), actions.items()):
         before()
-        took = seconds(lambda action=action, number=number: action(number))
+        took = seconds(partial(action, number))
         if number >= 0:
             taken[name].append(took)
     return {name: statistics.median(times) for name, times in taken.items()}

@@ -14,13 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from spellbook.library.book import Spellbook
 from spellbook.models.base import Scale, Vectors, clean
-from spellbook.models.calibration import Calibration, Side
+from spellbook.models.calibration import Side
 from spellbook.models.e5 import e5
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
@@ -53,8 +52,8 @@ class Remembered:
 
     def product(self) -> Embedder:
         """Return the model as the product has it."""
-        calibration = Calibration.load(Path(e5.__file__).with_name(e5.CALIBRATION))
-        return Embedder(self, calibration.scale, calibration.query, calibration.passage)
+        known = e5.calibration()
+        return Embedder(self, known.scale, known.query, known.passage)
 
     def vectors(self, side: str, texts: Sequence[str]) -> Vectors:
         """Return the raw vectors of a side, "query" with the query adapter or "passage": shape (n, width)."""
@@ -93,6 +92,10 @@ class Embedder:
     name: str = "remembered"
     fingerprint: str = "remembered:product"
     question_scale: Scale = e5.QUESTION_SCALE
+
+    def describe(self) -> str:
+        """There is nothing to say."""
+        return ""
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question."""
@@ -136,9 +139,9 @@ class Trial:
 
     def ranked(self, system: str, asked: Asked) -> list[str]:
         """Return the units that `system` finds, best first."""
-        verb = {MEANING: self.book.memorize, WORDS: self.book.find}.get(system, self.book.search)
-        text: Any = asked.text.split() if system == WORDS else asked.text  # `find` takes a text for one phrase
-        found = verb(text, limit=DEPTH, min_score=None if system in {PRODUCT, SHOWN} else 0.0)
+        verb = {MEANING: "memorize", WORDS: "find"}.get(system, "search")
+        text = asked.text.split() if system == WORDS else asked.text  # `find` takes a text for one phrase
+        found = self.book.ask(verb, text, limit=DEPTH, min_score=None if system in {PRODUCT, SHOWN} else 0.0)
         hits = found.hits or found.closest if system == SHOWN else found.hits
         return [self.vault.unit(hit.path, hit.line) for hit in hits]
 

@@ -28,6 +28,7 @@ from tests.capture.transcripts import (
     talk,
 )
 from tests.commands import spellbook, spellbook_in
+from tests.helpers import Write
 
 Capture = Callable[..., dict[str, str]]
 
@@ -329,9 +330,7 @@ def test_what_a_person_changed_stays(captured: Capture, book: Spellbook, change:
         assert b"\n" not in file.read_bytes().replace(b"\r\n", b"")
 
 
-def test_undo_takes_no_capture_back_by_itself(
-    captured: Capture, book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_undo_takes_no_capture_back_by_itself(captured: Capture, book: Spellbook, write_note: Write) -> None:
     """An undo without a number takes back what somebody asked for; by its number a capture is taken back too."""
     write_note("a.md", "Old.")
     book.refresh()
@@ -347,7 +346,7 @@ def test_undo_takes_no_capture_back_by_itself(
 
 
 @pytest.mark.parametrize("by", ["session", "note", "project", "since"])
-def test_forget(captured: Capture, vault: Path, home: Path, write_note: Callable[..., Path], by: str) -> None:
+def test_forget(captured: Capture, vault: Path, home: Path, write_note: Write, by: str) -> None:
     """
     Forgotten sessions are in the trash, with undo; nothing of them comes back, nor of their forks. A session may be
     forgotten before anything of it was written.

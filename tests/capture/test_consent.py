@@ -95,6 +95,7 @@ def test_a_folder_has_many_names(tmp_path: Path) -> None:
 
 def test_an_answer_from_an_excluded_folder(captured: Capture, book: Spellbook) -> None:
     """An agent that went into an excluded folder tells of it: its answer is left out, the question is kept."""
+    assert isinstance(book.config.capture, dict)
     book.config.capture["exclude"] = ["/work/secret"]
     notes = captured(*talk(ROTATE), said(DEPLOY[0], 1), answered("tiger-lily", cwd="/work/secret/a"))
     assert asked(notes) == [ROTATE[0], DEPLOY[0]]

@@ -22,6 +22,8 @@ GIVEN = {"hook_event_name": "SessionEnd", "session_id": SESSION, "transcript_pat
 ROW = {**GIVEN, "is_off": False}
 NONE = [5, True, 1.5, [], {}, ["SessionEnd"], {"a": SESSION}, "\ud800", "a\0b", "x" * 5_000, [[[[[]]]]]]
 """Values that can be no name."""
+NO_SWITCH: list[object] = [0, None, "", [], "false"]
+NO_ROW: list[object] = [None, "", 5, [ROW], {}]
 
 
 def raw(ledger: Ledger, *rows: tuple[str, str, object]) -> None:
@@ -78,9 +80,9 @@ def test_a_job_is_written_as_before_and_read_with_more_or_less() -> None:
     assert [CaptureJob.read("7", {**ROW, key: value}) for key in ROW for value in NONE if key != "is_off"] == [
         None
     ] * 33
-    assert [CaptureJob.read("7", {**ROW, "is_off": value}) for value in (0, None, "", [], "false")] == [None] * 5
+    assert [CaptureJob.read("7", {**ROW, "is_off": value}) for value in NO_SWITCH] == [None] * 5
     assert [CaptureJob.read("7", {key: ROW[key] for key in ROW.keys() - {gone}}) for gone in ROW] == [None] * 4
-    assert [CaptureJob.read("7", value) for value in (None, "", 5, [ROW], {})] == [None] * 5
+    assert [CaptureJob.read("7", value) for value in NO_ROW] == [None] * 5
     assert [CaptureJob.read(key, ROW) for key in ("", "-1", "x", "1.5", "²", "٣", "9" * 20, "9" * 5_000)] == [None] * 8
 
 

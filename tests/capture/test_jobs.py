@@ -10,17 +10,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spellbook.capture.hook import HookInput
 from spellbook.capture.ledger import Ledger
+from spellbook.text.json_values import mapping_of
 from tests.capture import transcripts
 from tests.capture.transcripts import BILLING, DEPLOY, LONG, OTHER, ROTATE, SESSION, asked, claude, talk
 from tests.commands import spellbook, spellbook_in
-from tests.helpers import PATIENCE, finished, python, until
+from tests.helpers import PATIENCE, Write, finished, python, until
 from tests.kills import STEP, is_killed
 
 OPENED = "an open file cannot be deleted there"
@@ -55,7 +55,7 @@ def notes(vault: Path) -> dict[str, str]:
 def done(ledger: Ledger) -> dict[str, object]:
     """How the last job ended, once none waits."""
     until(lambda: not ledger.all("job"))
-    return dict(ledger.all("run").get("") or {})  # type: ignore[call-overload]
+    return dict(mapping_of(ledger.get("run", "")))
 
 
 def test_a_session_becomes_a_note(vault: Path, ledger: Ledger, home: Path) -> None:
@@ -194,7 +194,7 @@ def test_off_is_off(vault: Path, home: Path, state: str) -> None:
 @pytest.mark.parametrize("client", ["claude", "codex"])
 def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, client: str) -> None:
     """`context --session-start` brings sessions that were killed; not its own, nor those from before the yes."""
-    place_of: Callable[..., Path] = claude if client == "claude" else transcripts.codex
+    place_of: Write = claude if client == "claude" else transcripts.codex
     pieces = {OTHER: (ROTATE, DEPLOY), SESSION: (BILLING, LONG), OTHER[::-1]: (LONG, LONG)}
     for session, pairs in pieces.items():
         place_of(home, session).write_bytes(
@@ -266,7 +266,7 @@ def test_each_hook_says_off(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, val
 def test_what_leaves_capture_on(vault: Path, ledger: Ledger, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """These values of SPELLBOOK_CAPTURE leave a session to the switch. The mark of its hook is on the disk at once."""
     hook(vault, event(claude(home), "SessionStart"), SPELLBOOK_CAPTURE=" yes ")
-    assert ledger.get("mark", SESSION) > 0
+    assert ledger.numbers("mark")[SESSION] > 0
     assert done(ledger)["exchanges"] == 0
     for value in ("1", "On", ""):
         monkeypatch.setenv("SPELLBOOK_CAPTURE", value)

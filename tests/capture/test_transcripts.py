@@ -219,9 +219,7 @@ def test_each_answer_stays_with_its_question() -> None:
     assert b"<synthetic>" in made_up
     assert pairs(first + made_up) == [ROTATE]
     assert pairs(first + said("A task has ended.", promptSource="system") + answered("I see.")) == [ROTATE]
-    both = (
-        said("And now?", 5, promptSource="queued") + said("And now?", 6, promptSource="queued") + answered("This.", 7)
-    )
+    both = said("And now?", 5, promptSource="queued") + said("And now?", 6, promptSource="queued") + answered("This.")
     assert pairs(first + both) == [ROTATE, ("And now?", "This.")]
 
 

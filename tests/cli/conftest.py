@@ -34,4 +34,5 @@ def _hash(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
     text = file.read_bytes().decode()
-    return toml.get(text, (key,)) if file.suffix == ".toml" else jsonc.get(text, (key,))
+    found: dict[str, Any] = toml.get(text, (key,)) if file.suffix == ".toml" else jsonc.get(text, (key,))
+    return found

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -78,6 +79,9 @@ NO_SENTENCES = {"getattr", "strftime", "get", "counted", "style", "join", "repla
 
 LISTS = {"errors", "reasons", "warnings", "notes", "parts", "half", "secrets"}
 """Lists of sentences."""
+
+Names = dict[str, list[ast.expr]]
+"""The expressions that each name is assigned."""
 
 PLACED = {
     ("search", "plus"): 0,
@@ -177,9 +181,14 @@ def every() -> dict[str, str]:
 
 def _of_constants(name: str, tree: ast.Module) -> Iterator[str]:
     """Yield the sentences of a module that are constants."""
-    constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
+    constants = _constants(tree)
     for constant in ("HINT", *CONSTANTS.get(name, ())):
-        yield from _texts(constants.get(constant), {})
+        for value in constants.get(constant, ()):
+            yield from _texts(value, {})
+
+
+def _constants(tree: ast.Module) -> Names:
+    return {target.id: [value] for node in tree.body for target, value in _assigned(node)}
 
 
 def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, int]]:
@@ -190,17 +199,18 @@ def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, i
             at = PLACED.get((name.split("/")[0], _called(node)), PLACED.get(("", _called(node))))
             for argument in () if at is None else node.args[at : at + 1]:
                 yield from ((text, node.lineno) for text in _texts(argument, _names(tree)))
-    constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
+    constants = _constants(tree)
     yield from ((text, 1) for text in _of_constants(name, tree))
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         names = {**constants, **_names(function)}
         for node in ast.walk(function):
-            yield from ((text, node.lineno) for text in _said(node, names, name, errors))
+            if isinstance(node, ast.Call | ast.AugAssign):
+                yield from ((text, node.lineno) for text in _said(node, names, name, errors))
         if function.name in SENTENCES.get(name, "").split():
             yield from ((text, function.lineno) for text in _literals(function))
 
 
-def _said(node: ast.AST, names: dict[str, object], module: str, errors: set[str]) -> Iterator[str]:
+def _said(node: ast.Call | ast.AugAssign, names: Names, module: str, errors: set[str]) -> Iterator[str]:
     """Yield the templates that a call, or an addition to a list of sentences, says."""
     if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute) and node.target.attr in LISTS:
         yield from _texts(node.value, names)
@@ -209,7 +219,7 @@ def _said(node: ast.AST, names: dict[str, object], module: str, errors: set[str]
     if called in errors | REASONS | SAID:
         for argument in (*node.args, *(each.value for each in node.keywords if each.arg in {None, "message", "hint"})):
             yield from _texts(argument, names)
-    elif called == "append" and getattr(node.func.value, "id", getattr(node.func.value, "attr", "")) in LISTS:
+    elif called == "append" and ast.unparse(node.func).split(".")[-2] in LISTS:
         yield from _texts(node.args[0], names)
     elif called == "warning" and node.args:
         yield from map(_logged, _texts(node.args[0], names))
@@ -244,20 +254,19 @@ def _called(node: ast.Call) -> str:
     return str(getattr(node.func, "attr", getattr(node.func, "id", "")))
 
 
-def _assigned(node: ast.AST) -> Iterator[tuple[ast.Name, ast.Assign | ast.AnnAssign]]:
+def _assigned(node: ast.AST) -> Iterator[tuple[ast.Name, ast.expr]]:
     if isinstance(node, ast.Assign):
-        yield from ((target, node) for target in node.targets if isinstance(target, ast.Name))
+        yield from ((target, node.value) for target in node.targets if isinstance(target, ast.Name))
     elif isinstance(node, ast.AnnAssign) and node.value and isinstance(node.target, ast.Name):
-        yield node.target, node
+        yield node.target, node.value
 
 
-def _names(function: ast.AST) -> dict[str, list[ast.expr]]:
+def _names(function: ast.AST) -> Names:
     """Return the expressions that the names of a function are assigned."""
-    found: dict[str, list[ast.expr]] = {}
+    found: Names = {}
     for node in ast.walk(function):
-        for target, at in _assigned(node):
-            if at.value:
-                found.setdefault(target.id, []).append(at.value)
+        for target, value in _assigned(node):
+            found.setdefault(target.id, []).append(value)
         if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
             found.setdefault(node.target.id, []).append(node.value)
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
@@ -265,9 +274,9 @@ def _names(function: ast.AST) -> dict[str, list[ast.expr]]:
     return found
 
 
-def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = frozenset()) -> Iterator[str]:
+def _texts(node: ast.AST, names: Names, seen: frozenset[str] = frozenset()) -> Iterator[str]:
     """The templates in an expression, and in what its names are assigned."""
-    within: list[ast.AST] = []
+    within: list[ast.expr] = []
     match node:
         case ast.Constant(value=str(text)):
             yield from _lines(text)
@@ -275,8 +284,7 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
             yield from _lines(_template(node))
             within = [each.value for each in values if isinstance(each, ast.FormattedValue)]
         case ast.Name(id=name) if name in names and name not in seen:
-            given, seen = names[name], seen | {name}
-            within = given if isinstance(given, list) else [given]
+            within, seen = names[name], seen | {name}
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             for each in elements:  # a single word is a name that is listed, such as a key
                 yield from (text for text in _texts(each, names, seen) if " " in text)
@@ -286,7 +294,7 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
             pass
         case ast.Call(func=ast.Name(id="tuple") | ast.Attribute(attr="join"), args=given):
             # A table that is joined gives its keys, which are names.
-            within = [each for each in given if not isinstance(names.get(getattr(each, "id", "")), ast.Dict)]
+            within = [each for each in given if not _is_table(names.get(getattr(each, "id", ""), ()))]
         case ast.Call(func=ast.Attribute(attr="get" | "rstrip" | "removeprefix" | "replace", value=value), args=values):
             within = [value, *values[1:]]
         case ast.Subscript(value=value) | ast.Attribute(value=value):
@@ -297,13 +305,19 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
         yield from _texts(each, names, seen)
 
 
+def _is_table(assigned: Sequence[ast.expr]) -> bool:
+    return len(assigned) == 1 and isinstance(assigned[0], ast.Dict)
+
+
 def _lines(text: str) -> Iterator[str]:
     """Return the lines of a template, each with its slots renumbered."""
-    for line in text.split("\n"):
-        numbers = iter(range(99))
-        yield re.sub(
-            r"\{\d+\}", lambda slot, numbers=numbers: f"{{{next(numbers)}}}", line.strip().lstrip(",; ")
-        ).removeprefix("spellbook: ")
+    return map(_renumbered, text.split("\n"))
+
+
+def _renumbered(line: str) -> str:
+    numbers = itertools.count()
+    bare = line.strip().lstrip(",; ").removeprefix("spellbook: ")
+    return re.sub(r"\{\d+\}", lambda _: f"{{{next(numbers)}}}", bare)
 
 
 def _logged(text: str) -> str:
@@ -410,7 +424,7 @@ def _slots(node: ast.JoinedStr) -> Iterator[tuple[int, ast.expr]]:
             yield slot, value.value
 
 
-def _is_a_message(value: ast.expr, names: dict[str, list[ast.expr]], caught: set[str]) -> bool:
+def _is_a_message(value: ast.expr, names: Names, caught: set[str]) -> bool:
     """Say whether a value is an error itself, its words, or an expression of sentences."""
     match value:
         case ast.Name(id=name) if name in caught:
@@ -421,7 +435,7 @@ def _is_a_message(value: ast.expr, names: dict[str, list[ast.expr]], caught: set
             return any(_is_a_message(each, names, caught) for each in values)
         case ast.Call(func=ast.Name(id="str" | "one_line" | "shortened"), args=[first, *_]):
             return _is_a_message(first, names, caught)
-    return any(_SENTENCE.search(text) and text not in NOT_SAID for text in _texts(value, dict(names)))
+    return any(_SENTENCE.search(text) and text not in NOT_SAID for text in _texts(value, names))
 
 
 _SENTENCE = re.compile(r"(?:[A-Za-z]|\{\d\}) [a-z]{2,} (?:[a-z]{2,}|\{\d\})")

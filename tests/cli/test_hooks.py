@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,9 @@ from spellbook.system.git_hook_queue import LOG, turn
 from spellbook.system.processes import is_locked
 from tests.commands import git, spellbook
 from tests.commands import git_alone as git_alone
-from tests.helpers import PATIENCE, until
+from tests.helpers import PATIENCE, Write, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and POSIX shells")
-
-Write = Callable[..., Path]
 
 
 @pytest.fixture
@@ -88,13 +85,18 @@ def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
     git(repository, "add", ".")
     git(repository, "commit", "--quiet", "-m", "second")
     wait_for_log(repository, 1)
-    for command in (["switch", "main"], ["merge", "side"], ["commit", "--amend", "--allow-empty", "-m", "third"]):
+
+    def follows(*command: str) -> None:
         before = len(wait_for_log(repository, 1))
         git(repository, *command)
         wait_for_log(repository, before + 1)
         with books.open(repository, embedder="hash") as book:
             is_there = (repository / "lantern.md").exists()
-            until(lambda book=book, is_there=is_there: book.state().notes == is_there)
+            until(lambda: book.state().notes == is_there)
+
+    follows("switch", "main")
+    follows("merge", "side")
+    follows("commit", "--amend", "--allow-empty", "-m", "third")
     assert " 1 note: " in wait_for_log(repository, 1)[-1]
     assert git(repository, "status", "--porcelain") == ""
 
@@ -134,7 +136,7 @@ def test_git_neither_waits_nor_fails(
 
     ours = [sys.executable, "-m", "spellbook"]
     (tmp_path / "file").write_text("no folder")
-    broken = ([tmp_path / "gone"], repository, None), (ours, repository / "gone", None), (ours, repository, "file")
+    broken = ([str(tmp_path / "gone")], repository, None), (ours, repository / "gone", None), (ours, repository, "file")
     for number, (command, vault, state) in enumerate(broken):
         if state:
             monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / state))
@@ -177,7 +179,7 @@ def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
         if not os.access(folder / name, os.X_OK):
             return "", 0  # as git does it
         shell = ["sh"] if not text.startswith("#!") and text in (folder / name).read_text("latin-1") else []
-        command = [*shell, folder / name, "one two", "3"]
+        command = [*shell, str(folder / name), "one two", "3"]
         done = subprocess.run(command, cwd=repository, input="old new\n", capture_output=True, text=True)
         return done.stdout, done.returncode
 

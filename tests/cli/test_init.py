@@ -22,7 +22,9 @@ from tests.commands import on_a_terminal, process, spellbook
         (b".*/\n", b".*/\n"),
     ],
 )
-def test_init_in_a_git_repository(tmp_path, monkeypatch, before, after):
+def test_init_in_a_git_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, after: bytes
+) -> None:
     """
     `init` offers a .gitignore line for the trash only where git would include it; it writes it only on request and
     keeps all other bytes.
@@ -98,7 +100,7 @@ def test_the_tour(tmp_path: Path, embedder: str, language: str) -> None:
     scratch, mine = tmp_path / "tmp", tmp_path / "mine"
     scratch.mkdir()
     environment = {"TMPDIR": str(scratch), "HOME": str(tmp_path), "SPELLBOOK_STATE": str(mine)}
-    done = process("demo", SPELLBOOK_EMBEDDER=embedder, SPELLBOOK_LANG=language, **environment)
+    done = process("demo", code=0, SPELLBOOK_EMBEDDER=embedder, SPELLBOOK_LANG=language, **environment)
     assert (done.stderr, mine.exists(), [*scratch.iterdir()]) == ("", False, [])
     if language == "ko":
         lines = [line for line in done.stdout.splitlines() if line.startswith("   - ")]

@@ -20,6 +20,7 @@ from spellbook.cli.clients import jsonc, known_clients, session_hooks, settings_
 from spellbook.cli.clients.changes import FileChange
 from spellbook.settings import environment
 from spellbook.system.errors import Conflict
+from spellbook.text.json_values import mapping_of
 from tests.cli.conftest import AT, DESKTOP, servers
 from tests.commands import on_a_terminal, spellbook
 from tests.helpers import PATIENCE
@@ -316,7 +317,7 @@ def test_a_printed_command_can_be_pasted(text: str) -> None:
 def switched(vault: Path) -> list[object]:
     """Whether sessions are kept, and Claude Code's own memory is searched; None was never said."""
     switches = Ledger(str(vault.resolve())).all("switch")
-    return [switches.get(name, {}).get("on") for name in ("", CLAUDE_MEMORY)]
+    return [mapping_of(switches.get(name)).get("on") for name in ("", CLAUDE_MEMORY)]
 
 
 def test_claude_codes_own_memory_is_searched_if_a_person_says_so(home: Path, vault: Path) -> None:

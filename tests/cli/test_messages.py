@@ -191,14 +191,15 @@ def commands(group: click.Group, *above: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("path", commands(main), ids=" ".join)
 def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
     """Help has no English sentence except in examples, and no line is wider than 80 columns."""
-    names = {"help_option_names": ["-h", "--help"]}  # click keeps the option that it makes first
-    context = click.Context(main, info_name="spellbook", **names)
+    names = ["-h", "--help"]  # click keeps the option that it makes first
+    context = click.Context(main, info_name="spellbook", help_option_names=names)
     command: click.Command = main
     for name in path:
         assert isinstance(command, click.Group)
         command = command.commands[name]
         context = command.context_class(command, info_name=name, parent=context)
-    shown = command.get_help(command.context_class(command, info_name=" ".join(("spellbook", *path)), **names))
+    name = " ".join(("spellbook", *path))
+    shown = command.get_help(command.context_class(command, info_name=name, help_option_names=names))
     assert shown.startswith("사용법: spellbook")
     lines = [
         line for line in shown.splitlines() if not re.match(r"사용법|\s+(spellbook|echo|SPELLBOOK_EMBEDDER=)", line)
@@ -326,9 +327,13 @@ def samples(english: str) -> Iterator[list[str]]:
 def test_a_message_is_read_back_exactly() -> None:
     """Each template with each of its samples becomes its own Korean with these values, never that of another."""
     wrong = []
+
+    def filled(english: str, values: list[str]) -> str:
+        return ANY_SLOT.sub(lambda slot: values[int(slot[1])], english)
+
     for english in TEMPLATES:
         for values in samples(english):
-            text = ANY_SLOT.sub(lambda slot, values=values: values[int(slot[1])], english)
+            text = filled(english, values)
             korean = translate.fill(translate.table()[english], values)
             if translate.translated(text, "ko") != korean:
                 wrong.append(f"{english}\n  {text}\n  {translate.translated(text, 'ko')}\n  {korean}")

@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from spellbook.library.book import Spellbook
 from spellbook.system import lock
 from tests.commands import spellbook
 from tests.fuzz.servers import Server
-from tests.helpers import PATIENCE, until
+from tests.helpers import PATIENCE, Write, until
 from tests.mcp.agent import Agent, talk
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a shell of POSIX")
@@ -41,7 +40,7 @@ def run(vault: Path, shell: str, **given: Any) -> subprocess.CompletedProcess[st
 
 
 @pytest.fixture
-def notes(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> Path:
+def notes(vault: Path, book: Spellbook, write_note: Write) -> Path:
     """A vault whose index is up to date."""
     write_note("a.md", "# A\n\nThe lantern hangs by the quay.\n" * 3_000, age=100)
     book.reindex()
@@ -101,10 +100,11 @@ def test_a_command_says_what_stops_or_holds_it(notes: Path, book: Spellbook) -> 
         assert "too little memory" in done.stderr
     (notes / "new.md").write_text("# New\n\ntext\n", "utf-8")
     command = [sys.executable, "-m", "spellbook", "--vault", str(notes), "recent"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with lock.held(book.config.state / "sync.lock") as is_ours:
         assert is_ours
         silent, heard = (subprocess.Popen([*command, *more], **pipes) for more in (["--json"], []))
+        assert heard.stderr is not None
         assert heard.stderr.readline() == "spellbook: another Spellbook is at work here; this waits for it …\n"
     out, rest = heard.communicate(timeout=PATIENCE)
     assert (heard.returncode, rest, "a.md" in out) == (0, "", True)
@@ -114,7 +114,7 @@ def test_a_command_says_what_stops_or_holds_it(notes: Path, book: Spellbook) -> 
 
 @posix
 @pytest.mark.slow
-def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Write) -> None:
     """An interrupted command and its child processes print no traceback."""
     for number in range(3_000):
         write_note(f"{number % 50}/{number}.md", f"# N{number}\n\nword{number} and a few more.\n" * 5)

@@ -47,7 +47,7 @@ def change(place: Path, old: str, new: str) -> None:
     (place / "ports.md").write_text(text.replace(old, new))
 
 
-def test_a_persons_settings_of_git_do_not_stop_it(two):
+def test_a_persons_settings_of_git_do_not_stop_it(two: tuple[Path, Path]) -> None:
     """A person's settings for pushes and merges by hand do not hold here; both have both after three syncs."""
     for setting in ("push.default=nothing", "merge.ff=only", "merge.ff=false", "branch.main.mergeoptions=--ff-only"):
         name, value = setting.split("=", 1)
@@ -62,7 +62,7 @@ def test_a_persons_settings_of_git_do_not_stop_it(two):
             git(place, "config", "--unset", name)
 
 
-def test_others_pushed_meanwhile(two, tmp_path):
+def test_others_pushed_meanwhile(two: tuple[Path, Path], tmp_path: Path) -> None:
     """A push that is refused for that is tried again after another pull."""
     ada, bob = two
     (bob / "bob.md").write_text("Bob.\n")
@@ -77,7 +77,7 @@ def test_others_pushed_meanwhile(two, tmp_path):
     assert git(bob, "rev-parse", "HEAD") == git(bob, "rev-parse", "origin/main")
 
 
-def test_sync_that_cannot_work(two, tmp_path):
+def test_sync_that_cannot_work(two: tuple[Path, Path], tmp_path: Path) -> None:
     """
     A conflict, a merge under way and a remote that is gone are named with the next step. All is as it was then,
     committed, and nobody's bytes are lost, be it a note that is no text.
@@ -104,7 +104,7 @@ def test_sync_that_cannot_work(two, tmp_path):
 # -- what stays here, and what is shared
 
 
-def test_what_spellbook_fills_in_a_vault_stays_here(two, monkeypatch):
+def test_what_spellbook_fills_in_a_vault_stays_here(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the trash nor a state folder in the vault is committed; the note beside them is."""
     ada, _ = two
     monkeypatch.setenv("SPELLBOOK_STATE", str(ada / "kept"))
@@ -125,7 +125,7 @@ def test_what_spellbook_fills_in_a_vault_stays_here(two, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("is_ahead", [False, True], ids=["fast-forward", "merge"])
-def test_an_ignored_file_is_never_overwritten(two, here, there, is_ahead):
+def test_an_ignored_file_is_never_overwritten(two: tuple[Path, Path], here: str, there: str, is_ahead: bool) -> None:
     """
     Git takes it for one that may be lost: sync refuses, names it, and goes on once it is out of the way. One that is the
     same as theirs is no conflict.
@@ -150,7 +150,7 @@ def test_an_ignored_file_is_never_overwritten(two, here, there, is_ahead):
     assert (bob / there).read_text() == "Ada's.\n"
 
 
-def test_an_ignored_file_in_a_folder_of_the_repository(tmp_path):
+def test_an_ignored_file_in_a_folder_of_the_repository(tmp_path: Path) -> None:
     """It is named, too, by a git that is set to show paths from where it is."""
     ada, bob = tmp_path / "ada", tmp_path / "bob"
     cloned(tmp_path / "shared.git", ada, bob, vault="notes", notes={"ports.md": NOTE})
@@ -295,7 +295,7 @@ class Clone:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 10 * ROUNDS)
-def test_rounds(tmp_path):
+def test_rounds(tmp_path: Path) -> None:
     """What is ignored, untracked, nested, trashed or left over stays as it is with its owner, and with nobody else."""
     shared, rng = tmp_path / "shared.git", random.Random(24)
     clones = [Clone(tmp_path / name, random.Random(seed)) for seed, name in enumerate(IGNORED)]

@@ -1,8 +1,11 @@
 """Notes whose frontmatter cannot be read: links in their text are kept right, and their frontmatter stays as it is."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.helpers import held
+from spellbook.library.book import Spellbook
+from tests.helpers import Write, held
 
 BROKEN = {
     "colon": "title: Tea: a story\n",
@@ -16,10 +19,11 @@ BROKEN = {
     "no mapping": "- [[tea]]\n- more\n",
     "prose": "read [[tea]] first\n",
 }
+Headers = dict[str, tuple[bytes, bytes]]
 
 
 @pytest.fixture
-def headers(vault, write_note):
+def headers(vault: Path, write_note: Write) -> Headers:
     """The notes of BROKEN in the vault, as header and text by path, beside the note that they link to."""
     write_note("tea.md", "# Tea\n\n## Green\n\nTea is green.\n")
     parts = {}
@@ -32,7 +36,7 @@ def headers(vault, write_note):
     return parts
 
 
-def test_a_move_mends_links_below_broken_frontmatter(vault, headers, book):
+def test_a_move_mends_links_below_broken_frontmatter(vault: Path, headers: Headers, book: Spellbook) -> None:
     """A move rewrites the links in a text whose frontmatter cannot be read, no byte of that; undo restores all."""
     before = held(vault)
     moved = book.move("tea.md", "drinks/brew.md")
@@ -45,7 +49,9 @@ def test_a_move_mends_links_below_broken_frontmatter(vault, headers, book):
     assert held(vault) == before
 
 
-def test_a_merge_mends_links_below_broken_frontmatter(vault, headers, write_note, book):
+def test_a_merge_mends_links_below_broken_frontmatter(
+    vault: Path, headers: Headers, write_note: Write, book: Spellbook
+) -> None:
     """A merge rewrites these links, too."""
     write_note("chai.md", "---\nid: chai\ncreated: 2020-01-01\n---\n# Chai\n\nChai is sweet.\n")
     before = held(vault)
@@ -56,7 +62,9 @@ def test_a_merge_mends_links_below_broken_frontmatter(vault, headers, write_note
     assert held(vault) == before
 
 
-def test_links_to_a_file_that_moved_are_repaired_below_broken_frontmatter(vault, headers, book):
+def test_links_to_a_file_that_moved_are_repaired_below_broken_frontmatter(
+    vault: Path, headers: Headers, book: Spellbook
+) -> None:
     """`doctor --fix links` repairs these links, and undo takes it back."""
     book.refresh()
     (vault / "drinks").mkdir()
@@ -70,7 +78,7 @@ def test_links_to_a_file_that_moved_are_repaired_below_broken_frontmatter(vault,
     assert held(vault) == before
 
 
-def test_a_canvas_that_cannot_be_read_is_named_once(vault, write_note, book):
+def test_a_canvas_that_cannot_be_read_is_named_once(vault: Path, write_note: Write, book: Spellbook) -> None:
     """A move names a canvas that is not on this machine with its reason once, where it is now."""
     write_note("tea/green.md", "Green tea.\n")
     (vault / "tea" / ".deck.canvas.icloud").write_bytes(b"x")

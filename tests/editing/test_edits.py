@@ -2,6 +2,9 @@
 
 import contextlib
 import datetime as dt
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from spellbook.editing.edits import merged, rewrite, with_meta, without
 from spellbook.notes.chunks import cut
 from spellbook.notes.frontmatter import LABELS, as_label
-from spellbook.notes.note import lines, parse
+from spellbook.notes.note import Note, lines, parse
 from spellbook.system.errors import Conflict, InvalidInput
 
 ENTRIES = {
@@ -35,6 +38,7 @@ ENTRIES = {
 }
 
 
+Parts = list[tuple[str, str, str]]
 BETWEEN = ["", "", "", "# a comment\n", "\n", "  # indented\n", "#\n"]
 entries = st.lists(
     st.sampled_from(list(ENTRIES)).flatmap(
@@ -46,7 +50,7 @@ entries = st.lists(
 bodies = st.sampled_from(["", "\n# T\n\n## A\n\nx\n", "## A\n\n---\n\nb\n", "x", "\r\ny\n", "\n\n"])
 
 
-def file_of(parts, body, end, bom):
+def file_of(parts: Parts, body: str, end: str, bom: str) -> str:
     header = "".join(f"{key}: {value}\n{between}" for key, value, between in parts)
     return bom + f"---\n{header}---\n".replace("\n", end) + body
 
@@ -68,7 +72,16 @@ TEXTS = (
     "[",
     "*x",
 )
-LISTS = (["ops"], ["ops", "dev"], ["dev"], ["ops", "new"], ["a, b", "c: d"], [], ["Docker"], ["방법은?", "왜?"])
+LISTS: tuple[list[str], ...] = (
+    ["ops"],
+    ["ops", "dev"],
+    ["dev"],
+    ["ops", "new"],
+    ["a, b", "c: d"],
+    [],
+    ["Docker"],
+    ["방법은?", "왜?"],
+)
 OTHERS = (True, 0, 1, 0.5, dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC), {"a": 1}, None)
 new_values = st.one_of(
     st.sampled_from([*TEXTS, "\xa0"]),
@@ -81,7 +94,7 @@ new_values = st.one_of(
 keys = st.sampled_from([*(key.strip('"') for key in ENTRIES), "brand new", "새 열쇠"])
 
 
-def owner(parts, end):
+def owner(parts: Parts, end: str) -> Iterator[tuple[str | None, str]]:
     """Return each header line with its key; None for comments and blank lines in between."""
     for key, value, between in parts:
         yield from ((key.strip('"'), line + end) for line in f"{key}: {value}".split("\n"))
@@ -91,7 +104,7 @@ def owner(parts, end):
 
 
 @given(entries, bodies, st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["", "\ufeff"]), keys, new_values)
-def test_with_meta_changes_one_key(parts, body, end, bom, key, value):
+def test_with_meta_changes_one_key(parts: Parts, body: str, end: str, bom: str, key: str, value: object) -> None:
     """
     Setting a key keeps all other values, header lines and the body. Setting every key to its own value leaves the file
     unchanged, spelling included.
@@ -112,7 +125,7 @@ def test_with_meta_changes_one_key(parts, body, end, bom, key, value):
 
 
 @given(entries, bodies, st.sampled_from(["\n", "\r\n"]), keys, st.sampled_from(["plain", 0.5, ["ops", "new"], None]))
-def test_with_meta_hardly_ever_refuses(parts, body, end, key, value):
+def test_with_meta_hardly_ever_refuses(parts: Parts, body: str, end: str, key: str, value: object) -> None:
     """Only values tied together by an anchor, a tag or nesting are refused; ordinary frontmatter can be changed."""
     note = parse("a.md", file_of(parts, body, end, "").encode())
     if not any("&" in each or "!!" in each for _, each, _ in parts):
@@ -120,7 +133,7 @@ def test_with_meta_hardly_ever_refuses(parts, body, end, key, value):
         assert after.meta.get(key) == (as_label(value) if key in LABELS else value)
 
 
-def headed(*lines, body=""):
+def headed(*lines: str, body: str = "") -> str:
     return "---\n" + "".join(f"{line}\n" for line in lines) + f"---\n{body}"
 
 
@@ -167,7 +180,7 @@ def headed(*lines, body=""):
         ("---\nunclosed\n", {"a": 1}, headed("a: 1", body="---\nunclosed\n")),
     ],
 )
-def test_with_meta(before, changes, after):
+def test_with_meta(before: Any, changes: dict[str, Any], after: Any) -> None:
     """The changed file equals the expected one, byte for byte."""
     assert with_meta(parse("a.md", before.encode()), changes) == after
 
@@ -187,7 +200,9 @@ def test_with_meta(before, changes, after):
         ("a: 1", {"a": "\ud800"}, Conflict, "nothing was changed"),
     ],
 )
-def test_what_is_faulty_or_hangs_together_is_refused(header, changes, error, said):
+def test_what_is_faulty_or_hangs_together_is_refused(
+    header: str, changes: dict[str, object], error: type[Exception], said: str
+) -> None:
     """
     Faulty frontmatter is never changed; the message names the line. A change that would affect another key, or that
     could not be read back, such as one with endless nesting, is a Conflict.
@@ -222,7 +237,7 @@ contents = st.one_of(
 )
 
 
-def outline(note, low, high):
+def outline(note: Note, low: int, high: int) -> list[tuple[int, int, str]]:
     """Return the headings outside of two positions of a note; those behind are counted from the end."""
     starts = [note.body_at + len("".join(lines(note.body)[: block.start])) for block in note.blocks]
     found = [(at, block) for at, block in zip(starts, note.blocks, strict=True) if block.kind == "heading"]
@@ -230,13 +245,13 @@ def outline(note, low, high):
 
 
 @given(notes, st.integers(0, 20), contents)
-def test_a_change_stays_inside_the_section(text, which, content):
+def test_a_change_stays_inside_the_section(text: str, which: int, content: str) -> None:
     """Rewriting a section, and cutting it, keeps the text around it and its meaning, or is refused."""
     note = parse("a.md", text.encode())
     pieces = cut(note)
     piece = pieces[which % len(pieces)]
     behind = len(note.text) - piece.end
-    for change in (lambda: rewrite(note, piece, content), lambda: without(note, piece)):
+    for change in (partial(rewrite, note, piece, content), partial(without, note, piece)):
         try:
             after = parse("a.md", change().encode())
         except InvalidInput:
@@ -250,7 +265,7 @@ def test_a_change_stays_inside_the_section(text, which, content):
         assert 0 <= len(without(note, piece)) - (len(note.text) - (piece.end - piece.start)) <= 4
 
 
-def one_end(text):
+def one_end(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -282,7 +297,7 @@ NOTE = "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nb\n"
         ("x\n## A\n\ny\n\nB\n---\n", "#a", None, "x\n\nB\n---\n"),  # a blank line where one is needed
     ],
 )
-def test_a_section_is_rewritten_or_cut_out(before, suffix, content, after):
+def test_a_section_is_rewritten_or_cut_out(before: str, suffix: str, content: str | None, after: str | None) -> None:
     """
     The file with the section rewritten, or without it (no content), equals the expected one, byte for byte. Text that
     would absorb the next section, or make a first section frontmatter, is refused (nothing is expected).
@@ -293,7 +308,7 @@ def test_a_section_is_rewritten_or_cut_out(before, suffix, content, after):
         assert (without(note, piece) if content is None else rewrite(note, piece, content)) == after
     else:
         with pytest.raises(InvalidInput, match="nothing was changed"):
-            rewrite(note, piece, content)
+            rewrite(note, piece, content or "")
 
 
 @pytest.mark.parametrize(
@@ -310,7 +325,7 @@ def test_a_section_is_rewritten_or_cut_out(before, suffix, content, after):
         pytest.param("", "abyd", None, id="all deleted"),
     ],
 )
-def test_two_changes_of_lines(ours, theirs, wanted):
+def test_two_changes_of_lines(ours: str, theirs: str, wanted: str | None) -> None:
     """Undo over a later edit keeps both, in either order; where they meet at one place it decides nothing."""
     base, ours, theirs = ("".join(f"{letter}\r\n" for letter in text) for text in ("abcd", ours, theirs))
     both = merged(base, ours, theirs)

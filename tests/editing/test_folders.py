@@ -6,20 +6,24 @@ that they read before: packaged ones are complete, and take the place of a guide
 import json
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spellbook.cli import output
 from spellbook.editing import rest_guides
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.system.errors import SpellbookError
 from tests.commands import spellbook_in
+from tests.helpers import Write
 from tests.mcp.agent import talk
 
 CATEGORIES = '[categories]\n"#plan" = "project"\n"*/p.md" = "project"\n"Projects/" = "Project"\n"Brain/" = "memory"\n'
 
 
-def written(vault, settings):
+def written(vault: Path, settings: str) -> list[str]:
     """Write by each way that agents have, and return the folders."""
     (vault / ".spellbook").mkdir(exist_ok=True)
     (vault / ".spellbook" / "config.toml").write_text(settings, "utf-8")
@@ -69,12 +73,12 @@ def written(vault, settings):
         ),
     ],
 )
-def test_where_agents_write(vault, settings, folders):
+def test_where_agents_write(vault: Path, settings: Any, folders: list[str] | list[Any]) -> None:
     """One rule for `scribe`, memories, decisions, articles and memories of Claude Code."""
     assert written(vault, settings) == folders
 
 
-def test_init_with_categories_leads_there(vault, write_note):
+def test_init_with_categories_leads_there(vault: Path, write_note: Write) -> None:
     """After `init --categories` an agent's note of a project lies beside the person's."""
     write_note("Projects/Heron/Plan.md", "# Plan\n\nHeron speaks HTTP.")
     spellbook_in(vault, "init", str(vault), "--categories")
@@ -83,7 +87,7 @@ def test_init_with_categories_leads_there(vault, write_note):
     assert done.stdout.startswith("Projects/Heron/")
 
 
-def test_what_is_no_folder_for_notes_is_refused(vault):
+def test_what_is_no_folder_for_notes_is_refused(vault: Path) -> None:
     """A folder outside the vault, hidden, excluded or behind a link is named in an error, and nothing is written."""
     (vault / ".spellbookignore").write_text("out/\n", "utf-8")
     (vault.parent / "elsewhere").mkdir()
@@ -97,7 +101,7 @@ def test_what_is_no_folder_for_notes_is_refused(vault):
     assert not [*vault.rglob("*.md"), *(vault.parent / "elsewhere").iterdir()]
 
 
-def test_commands_say_what_they_do(vault, write_note, monkeypatch):
+def test_commands_say_what_they_do(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     In a long reindex without a terminal a line comes now and then on stderr, none in a short run, with --quiet or
     --json. With the first token this machine's own dashboard asks for one, and `token add` says so; not with a second.
@@ -120,7 +124,7 @@ PARTS = {"principles", "ideal_chunk_size", "examples"}
 
 
 @pytest.mark.parametrize("language", rest_guides.LANGUAGES)
-def test_the_packaged_guides_say_everything(language):
+def test_the_packaged_guides_say_everything(language: str) -> None:
     """Each language has three guides, and each list in them has one-line items."""
     notes = rest_guides.packaged(language)
     assert set(notes) == {"chunking", "metadata", "examples"}
@@ -140,7 +144,7 @@ def test_the_packaged_guides_say_everything(language):
 
 
 @pytest.mark.parametrize("language", rest_guides.LANGUAGES)
-def test_what_rest_gives_has_a_size(book, write_note, language):
+def test_what_rest_gives_has_a_size(book: Spellbook, write_note: Write, language: str) -> None:
     """However long the guides of a vault are, principles come first and the answer has at most 3,500 letters."""
     principles = "\n".join(f"- {number}: {'keep ' * 20}" for number in range(2_000))
     names = {"en": ("Principles", "Keywords"), "ko": ("원칙", "키워드")}[language]
@@ -154,7 +158,7 @@ def test_what_rest_gives_has_a_size(book, write_note, language):
     assert "system" in given["status"]
 
 
-def test_a_guide_that_makes_no_sense_is_passed_over(book, write_note):
+def test_a_guide_that_makes_no_sense_is_passed_over(book: Spellbook, write_note: Write) -> None:
     """An invalid number in a guide is ignored; if a guide disappears or breaks meanwhile, `rest` still answers."""
     packaged = book.rest()[1:]
     guide = {"category": "system", "guide": "chunking", "language": "en"}

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,9 @@ _NEW = {"newFileLocation": "folder", "newFileFolderPath": "Notes/New"}
         pytest.param(["inbox"], '{"newFileLocation": "fol', "inbox", id="damaged"),
     ],
 )
-def test_the_inbox_is_the_vaults_own(tmp_path, folders, obsidian, expected):
+def test_the_inbox_is_the_vaults_own(
+    tmp_path: Path, folders: list[Any] | list[str], obsidian: Any, expected: str
+) -> None:
     """A note without labels goes to the vault's own inbox, if it has one that can be used, by every way of writing."""
     vault = tmp_path / "vault"
     for folder in folders:
@@ -68,7 +71,7 @@ def test_the_inbox_is_the_vaults_own(tmp_path, folders, obsidian, expected):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
-def test_an_inbox_that_is_a_link_is_not_followed(tmp_path: Path):
+def test_an_inbox_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     """A linked folder is no inbox, by its name or by Obsidian's settings: nothing is written outside of the vault."""
     vault, outside = tmp_path / "vault", tmp_path / "outside"
     (vault / ".obsidian").mkdir(parents=True)
@@ -81,7 +84,7 @@ def test_an_inbox_that_is_a_link_is_not_followed(tmp_path: Path):
     assert not list(outside.iterdir())
 
 
-def test_the_folder_for_memories_goes_before_an_inbox(tmp_path: Path):
+def test_the_folder_for_memories_goes_before_an_inbox(tmp_path: Path) -> None:
     """A folder that Spellbook's own settings name for memories is kept to, whatever inbox the vault has."""
     (tmp_path / "vault/Inbox").mkdir(parents=True)
     (tmp_path / "vault/.spellbook").mkdir()

@@ -86,6 +86,7 @@ def test_an_agent_names_itself_and_no_person(book: Spellbook, vault: Path) -> No
     any more. No agent writes `verified`, `generated` or `claimed`, and a client cannot call itself a person.
     """
     forged = {"verified": {"by": "human:me", "at": "2026-01-01"}, "Generated": {"by": "human:me"}, "CLAIMED": None}
+    path = ""
 
     async def first(agent: Agent) -> None:
         nonlocal path
@@ -97,7 +98,6 @@ def test_an_agent_names_itself_and_no_person(book: Spellbook, vault: Path) -> No
     async def second(agent: Agent) -> None:
         await agent.call("revise", chunk_id=path, replace={"old": "Tuesdays", "new": "Fridays"})
 
-    path = ""
     talk(book, first, client_info=Implementation(name="claude-code", version="2.1.0"))
     header = (vault / path).read_text("utf-8")
     assert "generated: {by: claude-code/2.1.0, at: 20" in header

@@ -3,6 +3,7 @@
 import datetime as dt
 import time
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,11 +18,11 @@ NOW = dt.datetime(2026, 11, 21, 20, 15, 0, 123, tzinfo=dt.timezone(dt.timedelta(
 TEXT = "## Ports\n\n" + "The proxy listens on a port of its own. " * 12
 
 
-def checked(text=TEXT, **meta):
+def checked(text: str = TEXT, **meta: object) -> Findings:
     return check({"text": text, "metadata": {**META, **meta}})
 
 
-def test_note():
+def test_note() -> None:
     """
     A chunk of the right size with topic, keywords and questions has no errors or warnings. Its note has its keys in the
     documented order and reads back as given.
@@ -82,7 +83,7 @@ BAD = [
         pytest.param({"text": "x", "metadata": {**META, "topic": None}}, "metadata.topic is missing", id="topic null"),
     ],
 )
-def test_no_memory(given_chunk, says):
+def test_no_memory(given_chunk: object, says: str) -> None:
     """An input that is no memory, or has metadata that frontmatter cannot hold, gets errors that name it, and no memory."""
     found = check(given_chunk)
     assert found.memory is None
@@ -113,7 +114,7 @@ def test_no_memory(given_chunk, says):
         pytest.param("Prefers pnpm.", {"category": "preference"}, "", id="a preference"),
     ],
 )
-def test_warnings(text, meta, says):
+def test_warnings(text: Any, meta: dict[str, Any], says: str) -> None:
     """
     Metadata and text that make a memory hard to find cause a warning and no error. Nothing is said of a sentence of
     eight words or more, nor of a preference.
@@ -123,7 +124,7 @@ def test_warnings(text, meta, says):
     assert any(says in warning for warning in found.warnings) if says else not found.warnings, found.warnings
 
 
-def test_defaults_and_forms():
+def test_defaults_and_forms() -> None:
     """
     The caller's defaults are used only for missing metadata. The old names `question_this_answers` and `topic_id` work;
     a single text is a list of one; repetitions are dropped; `pinned` is kept as a YAML boolean; in a revision None removes the key. Windows line endings
@@ -159,7 +160,7 @@ values = st.recursive(
     ),
     st.text(min_size=1),
 )
-def test_whatever_is_accepted_is_read_back(extra, text):
+def test_whatever_is_accepted_is_read_back(extra: dict[str, Any], text: str) -> None:
     """Every accepted memory becomes a note without faults that has all given keys."""
     found = check({"text": text, "metadata": {**META, **extra}})
     if found.memory:
@@ -189,7 +190,7 @@ def test_whatever_is_accepted_is_read_back(extra, text):
         ("x", "harbour " * 30, "harbour harbour harbour harbour"),
     ],
 )
-def test_name(text, title, name):
+def test_name(text: str, title: str | None, name: str) -> None:
     """
     Four words of a given title, else of the first heading or sentence, name the file: markup, digits, codes and secrets
     are left out, case and signs within a word stay.
@@ -230,7 +231,7 @@ SECRET = "ghp_" + "".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ0123456789"[i * 7
         ("The wifi password is Orchid-7731-sky", "The wifi password is …", "wifi-password"),
     ],
 )
-def test_without_a_title(text, title, name):
+def test_without_a_title(text: str, title: str, name: str) -> None:
     """The first sentence is the title; a few of its words, without signs and secrets, name the file, Korean as Korean."""
     memory = Memory(text, {"topic": "t", "category": "c"})
     assert (memory.title, memory.name) == (title, name)
@@ -272,7 +273,7 @@ ENGLISH = (
         pytest.param("닭 모델은 복셀 32×32로 만든다", [], [], id="nothing to take"),
     ],
 )  # fmt: skip
-def test_derived(text, tags, expected):
+def test_derived(text: Any, tags: list[str] | list[Any], expected: list[str] | list[Any]) -> None:
     """
     Tags come first, then identifiers in order, then names; at most eight are added. Common names are left out, and the
     rarest of the others comes first.
@@ -284,7 +285,7 @@ def test_derived(text, tags, expected):
 
 
 @pytest.mark.parametrize("part", ["`", "[[", "a.b-", "Ab ", "```\n", "A-b/", "~~~ ", "https://", "[[a|", "[[a]", "`` "])
-def test_any_text_is_read_in_no_time(part):
+def test_any_text_is_read_in_no_time(part: str) -> None:
     """Texts made to be slow are read in a second of CPU time or so."""
     began = time.process_time()
     derived_keywords(part * (1_000_000 // len(part)), [], lambda _: 0, 20)

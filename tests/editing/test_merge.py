@@ -1,13 +1,16 @@
 """Merging two notes: no sentence is lost, and contradictions are decided by the caller."""
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spellbook.editing.joining import join
+from spellbook.editing.joining import Keep, join
 from spellbook.editing.merge import metadata
 from spellbook.index.extract import folded
-from spellbook.notes.note import parse
+from spellbook.library.book import Spellbook
+from spellbook.notes.note import Note, parse
 from spellbook.search.duplicates import DUPLICATE
 from tests.editing.author import Author, written
 
@@ -15,12 +18,12 @@ OLD = "2024-01-01T00:00:00+00:00"
 NEW = "2025-01-01T00:00:00+00:00"
 
 
-def note(text, path="a.md"):
+def note(text: str, path: str = "a.md") -> Note:
     return parse(path, text.encode())
 
 
-def joined(first, other, take=""):
-    return join(note(first), note(other, "b.md"), take).text
+def joined(first: str, other: str, keep: Keep = "") -> str:
+    return join(note(first), note(other, "b.md"), keep).text
 
 
 # -- texts
@@ -50,17 +53,17 @@ def joined(first, other, take=""):
         ("See [x].\n", "See [x].\n\n[x]: https://e.org\n", "See [x].\n\n[x]: https://e.org\n"),
     ],
 )
-def test_what_only_the_other_says_goes_where_it_belongs(first, other, expected):
+def test_what_only_the_other_says_goes_where_it_belongs(first: str, other: str, expected: str) -> None:
     """The first text stays unchanged; what only the other says is inserted at the end of its section."""
     assert joined(first, other) == expected
 
 
-def flat(text):
+def flat(text: str) -> str:
     return " ".join(text.split())
 
 
 @pytest.mark.parametrize("end_of_line", ["\n", "\r\n"])
-def test_no_sentence_is_lost(end_of_line):
+def test_no_sentence_is_lost(end_of_line: str) -> None:
     """Every line of both notes is in the union, and the first loses no letter; with itself a text is itself."""
     for seed in range(150):
         author = Author(seed)
@@ -92,7 +95,7 @@ def test_no_sentence_is_lost(end_of_line):
         ("The tide rises.", "The crane lifts 3 tons.", None),
     ],
 )
-def test_negations_contradict_too(first, other, both):
+def test_negations_contradict_too(first: str, other: str, both: str | None) -> None:
     """A negation is a contradiction, in Korean and English, across items and paragraphs; other differences are not."""
     done = join(note(first), note(other), "b")
     assert (done.text == both) if both else not done.changed
@@ -101,7 +104,7 @@ def test_negations_contradict_too(first, other, both):
 # -- frontmatter
 
 
-def test_labels_are_united():
+def test_labels_are_united() -> None:
     """Lists are joined, the higher importance and the older date win, missing keys are added, differences are named."""
     first = note(f"---\nid: A\ntopic: sea\nkeywords: [Keys, tide]\nquestions: 'When?'\nentities: [Anna, {{name: Docker, type: technology}}]\nimportance: 0.4\ncreated: {NEW}\n---\n# Keys\n")  # fmt: skip
     other = note(f"---\nid: B\ntopic: port\nkeywords: keys, 도커\nquestions: [When?, Who?]\nentities: [docker, Bob]\nimportance: high\ntags: [ops]\npinned: true\ncreated: {OLD}\nupdated: {NEW}\nmerged: [C]\n---\n# Locks\n", "deep/b.md")  # fmt: skip
@@ -130,11 +133,11 @@ CRANE = "The crane on the northern quay of the old harbour lifts as much as {} t
 LABELS = {"topic": "letters", "keywords": ["greek", "order"], "entities": ["Homer"]}
 
 
-def chunk(text, **labels):
+def chunk(text: str, **labels: object) -> dict[str, Any]:
     return {"text": text, "metadata": {**LABELS, **labels}}
 
 
-def test_a_repetition_in_other_numbers_names_them(book, vault):
+def test_a_repetition_in_other_numbers_names_them(book: Spellbook, vault: Path) -> None:
     """
     A repetition in other numbers is written and names what it may supersede, but for what is superseded. In the same
     ones, in any script, it is refused, unless it supersedes a note; equal words are refused even then.
@@ -167,7 +170,7 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
         pytest.param({"topic": "words"}, False, id="another topic"),
     ],
 )
-def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
+def test_what_may_be_a_repetition_is_written_and_told(book: Spellbook, labels: dict[str, Any], is_told: bool) -> None:
     """A memory that may repeat another (near in meaning, same topic and labels) is written, and names the other."""
     [first] = book.scribe(chunk(f"{WHOLE}.")).written
     done = book.scribe(chunk(f"{GREEK} phi chi.", **labels))

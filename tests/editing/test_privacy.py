@@ -2,16 +2,19 @@
 
 import contextlib
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spellbook.editing import edits, joining, merge, threeway
 from spellbook.index import privacy
+from spellbook.library.book import Spellbook
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import Conflict, InvalidInput
 from tests.editing.author import Author
-from tests.helpers import session_writer
+from tests.helpers import Write, session_writer
 from tests.mcp.agent import talk
 
 ADDRESS = "https://a.example/page"
@@ -27,7 +30,7 @@ ADDRESS = "https://a.example/page"
         ("privacy_scope: [team, public]", "team"),
     ],
 )
-def test_what_a_header_says_of_privacy(header, scope):
+def test_what_a_header_says_of_privacy(header: str, scope: str) -> None:
     """The reader of the scope and the merges read a header alike; without the key a note is private."""
     data = f"---\n{header}\n---\nText.\n".encode()
     assert privacy.privacy_of(parse("a.md", data).meta) == scope
@@ -46,7 +49,9 @@ def test_what_a_header_says_of_privacy(header, scope):
         (("source: e.test/page.html", "source: 'data:text/html,x'", 'source: "\\u200bhttps://e.test"'), True),
     ],
 )
-def test_what_a_header_says_of_trust(book, write_note, headers, untrusted):
+def test_what_a_header_says_of_trust(
+    book: Spellbook, write_note: Write, headers: tuple[str, ...], untrusted: bool
+) -> None:
     """Answers and lists of related notes read it alike; of several sources one from outside is enough."""
     write_note("b.md", "The crane of the harbour.")
     for number, header in enumerate(headers):
@@ -96,7 +101,7 @@ def check(result: bytes, *parts: bytes) -> None:
     assert of >= max(before)
 
 
-def test_many_pairs_through_both_merges():
+def test_many_pairs_through_both_merges() -> None:
     """
     No token is shown a sentence that it did not see before, and no untrusted text loses its label. A faulty header of
     ours that would have to be more private is left to the person.
@@ -126,7 +131,7 @@ def test_many_pairs_through_both_merges():
 @pytest.mark.parametrize(
     "change", [{"trust": None, "x": 1}, {"TRUST": "trusted", "x": 1}, {"category": "memory", "source": "me"}]
 )
-def test_no_tool_raises_the_trust_of_a_session(book, vault, change):
+def test_no_tool_raises_the_trust_of_a_session(book: Spellbook, vault: Path, change: dict[str, Any]) -> None:
     """Whatever an agent sets, a captured session stays one, and so do a section in the trash and a note it is merged into."""
     file = session_writer(vault)("a", "The crane.", "Lifted.", "The quay.")
     (vault / "own.md").write_text("---\nid: O\n---\nThe harbour.\n")
@@ -140,7 +145,9 @@ def test_no_tool_raises_the_trust_of_a_session(book, vault, change):
 
 @pytest.mark.parametrize("source", [ADDRESS, f"[me, '{ADDRESS}']", "Papers/one.pdf"])
 @pytest.mark.parametrize("change", [{"source": None}, {"source": "me"}, {"Trust": "trusted", "source": "me"}])
-def test_a_note_that_loses_its_source_stays_untrusted(book, vault, write_note, source, change):
+def test_a_note_that_loses_its_source_stays_untrusted(
+    book: Spellbook, vault: Path, write_note: Write, source: Any, change: dict[str, Any]
+) -> None:
     """
     Revising removes or replaces the source, and the label takes its place. Only an edit of the file ends it; such a
     decision of a person stays. Of a section in the trash, restored as a note of its own, the label stays too.
@@ -163,7 +170,7 @@ def test_a_note_that_loses_its_source_stays_untrusted(book, vault, write_note, s
     assert "The crane." in (vault / path).read_text()
 
 
-def test_undo_over_a_later_edit_opens_nothing(book, vault, write_note):
+def test_undo_over_a_later_edit_opens_nothing(book: Spellbook, vault: Path, write_note: Write) -> None:
     """What returns is as private, and as untrusted, as it was when it was taken away."""
     file = write_note("a.md", "One.\n\nTwo of the stranger.\n\nThree.\n", source=ADDRESS, id="A", privacy_scope="team")
     book.revise("A", replace=("Two of the stranger.\n\n", ""))

@@ -1,17 +1,19 @@
 """Frontmatter that is no YAML: its cause in plain words, and quotes where only one reading is possible."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spellbook.editing.repair_properties import with_quotes
 from spellbook.notes import broken_headers as broken
-from spellbook.notes.note import parse
+from spellbook.notes.note import Note, parse
 from tests.commands import spellbook_in
-from tests.helpers import held
+from tests.helpers import Write, held
 
 
-def note_of(header, end="\n"):
+def note_of(header: str, end: str = "\n") -> Note:
     return parse("a.md", f"---\n{header}\n---\n\n# A\n\nText: a.\n".replace("\n", end).encode())
 
 
@@ -51,7 +53,7 @@ UNCERTAIN = [
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize(("header", "cause", "mended"), CERTAIN)
-def test_what_is_certain_gets_quotes(header, cause, mended, end):
+def test_what_is_certain_gets_quotes(header: str, cause: str, mended: str, end: str) -> None:
     """A value that can only be the text that stands there gets quotes, and no other byte changes."""
     header = f"a: 1\n{header}\nb: [x, y]"
     note = note_of(header, end)
@@ -62,7 +64,7 @@ def test_what_is_certain_gets_quotes(header, cause, mended, end):
 
 
 @pytest.mark.parametrize(("header", "cause"), UNCERTAIN)
-def test_what_has_two_readings_stays(header, cause):
+def test_what_has_two_readings_stays(header: str, cause: str) -> None:
     """A header with a line of two readings is told in plain words, and stays as it is."""
     note = note_of(header)
     assert note.faults[0].reason == cause
@@ -86,7 +88,7 @@ LINES = st.one_of(
 
 @given(st.lists(LINES, min_size=1, max_size=6), st.sampled_from(["\n", "\r\n"]))
 @example(["title: |", "- @x"], "\n")
-def test_quotes_change_no_meaning(lines, end):
+def test_quotes_change_no_meaning(lines: list[str], end: str) -> None:
     """A valid header stays as it is; a mended one differs by quotes alone, and reads as the text that stood there."""
     note = note_of("\n".join(lines), end)
     text, count = with_quotes(note)
@@ -107,7 +109,7 @@ def test_quotes_change_no_meaning(lines, end):
         assert old[:head] == new[:head]
 
 
-def test_doctor_puts_values_into_quotes(vault, write_note):
+def test_doctor_puts_values_into_quotes(vault: Path, write_note: Write) -> None:
     """Many notes are one line, in two languages; `--fix properties` shows, and with --yes writes one change."""
     for number in range(7):
         write_note(f"n{number}.md", f"---\ntitle: Tea: {number}\n---\n\nTea {number}.\n")

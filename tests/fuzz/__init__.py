@@ -16,7 +16,7 @@ _MORE = 400
 
 def bounded(examples: int, steps: int = 20) -> settings:
     """Return settings for `examples` examples of `steps` steps in the suite, and many more in `explore`."""
-    explores = not settings.default.derandomize
+    explores = not settings().derandomize
     return settings(
         max_examples=examples * (_MORE if explores else 1),
         stateful_step_count=steps * (2 if explores else 1),

@@ -103,7 +103,10 @@ def frontmatter() -> st.SearchStrategy[str]:
 def note(draw: st.DrawFn) -> str:
     """The text of a note: any header, blocks, and line ends of one kind."""
     blocks = draw(st.lists(block(), max_size=6))
-    one_of = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+
+    def one_of(*values: str) -> str:
+        return draw(st.sampled_from(values))
+
     text = draw(frontmatter()) + one_of("\n\n", "\n").join(blocks) + one_of("\n", "", "\n\n\n")
     return one_of("", "", "", "\ufeff") + text.replace("\n", one_of("\n", "\n", "\r\n"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,13 @@ from tests.commands import spellbook
 
 
 @pytest.fixture
-def settings(vault):
+def settings(vault: Path) -> Any:
     """The file of the vault's settings."""
     (vault / ".spellbook").mkdir()
     return vault / ".spellbook" / "config.toml"
 
 
-def test_which_vault_is_used(tmp_path, monkeypatch):
+def test_which_vault_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     The vault is the argument, else SPELLBOOK_VAULT, the nearest parent with `.spellbook/`, the one of `spellbook use`, or
     `~/spellbook`, also where the working folder was deleted. What is no folder is VAULT_NOT_FOUND with a hint to `--vault`. A link to a vault uses
@@ -62,7 +63,9 @@ def test_which_vault_is_used(tmp_path, monkeypatch):
     assert config.find_vault() == home / "spellbook"
 
 
-def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, settings, monkeypatch, caplog):
+def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(
+    vault: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """
     The argument wins over SPELLBOOK_EMBEDDER and SPELLBOOK_RERANKER, which win over config.toml. SPELLBOOK_WATCH is poll or
     events, and anything else is refused by name. With settings of an earlier version the vault opens, and the log says once
@@ -113,11 +116,13 @@ def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, s
         ),
     ],
 )
-def test_a_service_is_named_by_kind_model_and_address(name, kind, model, url):
+def test_a_service_is_named_by_kind_model_and_address(
+    name: str, kind: str | None, model: str | None, url: str | None
+) -> None:
     """KIND:MODEL?OPTIONS@URL, with the usual address of Ollama and OpenAI where none is given; other names are no services."""
     service = config.service(name)
-    if kind is None:
-        assert service is None
+    if service is None:
+        assert kind is None
         return
     assert (service.kind, service.model, service.url) == (kind, model, url)
     assert service.options == ({"dimensions": "512"} if "?" in name else {})
@@ -131,10 +136,12 @@ def test_a_service_is_named_by_kind_model_and_address(name, kind, model, url):
         *(("http://o.example", "http://o.example:80"), ("https://h.example/api/", "https://h.example:443/api")),
     ],
 )
-def test_ollama_is_where_its_own_variable_says(monkeypatch, host, url):
+def test_ollama_is_where_its_own_variable_says(monkeypatch: pytest.MonkeyPatch, host: str, url: str) -> None:
     """OLLAMA_HOST is read as Ollama reads it."""
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert config.service("ollama:m").url == url
+    service = config.service("ollama:m")
+    assert service is not None
+    assert service.url == url
 
 
 ELSEWHERE = (
@@ -147,7 +154,9 @@ HERE = ("ollama:m", "openai:m@http://127.0.0.1:1/v1", "openai:m@http://localhost
 
 
 @pytest.mark.parametrize("key", ["embedder", "reranker"])
-def test_no_vault_sends_its_notes_elsewhere(vault, settings, monkeypatch, key):
+def test_no_vault_sends_its_notes_elsewhere(
+    vault: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     """
     A service on another machine is refused in config.toml and accepted from the environment. Loopback addresses are allowed
     in config.toml; Ollama is not, if OLLAMA_HOST is another machine.

@@ -95,11 +95,14 @@ def test_a_read_only_state_folder(vault: Path, state: Path, verb: str) -> None:
     with books.open(vault, embedder="hash", state=state) as book:
         book.reindex()
     subprocess.run(["mount", "-o", "remount,ro", str(state)], check=True)
-    doing = VERBS.get(verb, lambda book: getattr(book, verb)("lighthouse") if verb == "search" else book.reindex())
+    more: dict[str, Callable[[Spellbook], object]] = {
+        "search": lambda book: book.search("lighthouse"),
+        "reindex": lambda book: book.reindex(),
+    }
 
     def use() -> None:
         with books.open(vault, embedder="hash", state=state) as book:
-            doing(book)
+            (VERBS | more)[verb](book)
 
     with pytest.raises(StorageError, match=r"the state folder cannot be written .*\n?.*SPELLBOOK_STATE"):
         use()

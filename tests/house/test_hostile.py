@@ -10,6 +10,9 @@ import subprocess
 import sys
 import time
 import zlib
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.extract import read
 from spellbook.index.filters import path_glob
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.models.embedders import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
@@ -30,7 +34,7 @@ from spellbook.system.sqlite import Database
 from spellbook.vault.journal import FILE
 from spellbook.vault.listing import leaves_out, patterns_of, verdict
 from tests.commands import spellbook_in as spellbook
-from tests.helpers import held, opened, rows
+from tests.helpers import Write, held, opened, rows
 
 YEAR_NS = 365 * 86_400 * 10**9
 
@@ -48,7 +52,7 @@ HEADERS = {
 }
 
 
-def test_odd_values_stop_nothing(book, write_note, tmp_path):
+def test_odd_values_stop_nothing(book: Spellbook, write_note: Write, tmp_path: Path) -> None:
     """With any frontmatter and file date all notes are found, and all output is valid JSON."""
     write_note("plain.md", "# Plain\n\nThe lighthouse.\n")
     for name, header in HEADERS.items():
@@ -70,7 +74,9 @@ def test_odd_values_stop_nothing(book, write_note, tmp_path):
     json.loads((tmp_path / "json").read_text(), parse_constant=pytest.fail)
 
 
-def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypatch):
+def test_a_note_that_cannot_be_stored_stops_no_other(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     A note that cannot be stored is named until it changes; the others of its batch are indexed. A full disk is reported as
     such, not as a fault of a note.
@@ -81,15 +87,16 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
         sync.run(index)
         for number in range(5):
             write_note(f"{number}.md", f"---\nid: note-{number}\n---\nThe note {number}, edited.\n")
-        entries = [read(index.vault, f"{number}.md", sync.rules(index)) for number in range(5)]
+        read_now = [read(index.vault, f"{number}.md", sync.rules(index)) for number in range(5)]
+        entries = [entry for entry in read_now if entry]
         for number, wrong in ((1, {"title": "\ud800"}), (3, {"importance": 2**80})):
-            entries[number] = entries[number]._replace(note={**entries[number].note, **wrong})
+            entries[number] = entries[number]._replace(note={**(entries[number].note or {}), **wrong})
         taken, _ = index.catalog.notes.apply(entries, (), index.vault.stamp, index.embedder.fingerprint)
         assert taken == [f"{number}.md" for number in range(5)]
         assert rows(index.catalog, "SELECT path FROM notes ORDER BY 1") == [("0.md",), ("2.md",), ("4.md",)]
         assert index.catalog.at("4.md")[0].text.strip() == "The note 4, edited."
         reasons = {fault.path: fault.reason for fault in index.catalog.notes.faults()}
-        assert (reasons.keys(), all("cannot keep it" in each for each in reasons.values())) == ({"1.md", "3.md"}, True)
+        assert ({*reasons}, all("cannot keep it" in each for each in reasons.values())) == ({"1.md", "3.md"}, True)
         write_note("1.md", "Mended.\n")
         assert [fault.path for fault in sync.run(index).failed] == ["3.md"]
         assert index.catalog.upkeep.verify() == []
@@ -97,7 +104,7 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
         [[pages]] = rows(index.catalog, "PRAGMA page_count")
         connection = Database.connection
 
-        def limited(self):
+        def limited(self: Database) -> sqlite3.Connection:
             found = connection(self)
             found.execute(f"PRAGMA max_page_count = {pages + 2}")
             return found
@@ -112,7 +119,9 @@ def test_a_note_that_cannot_be_stored_stops_no_other(vault, write_note, monkeypa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
-def test_files_that_are_no_regular_files_are_named_and_not_read(book, vault, write_note, tmp_path):
+def test_files_that_are_no_regular_files_are_named_and_not_read(
+    book: Spellbook, vault: Path, write_note: Write, tmp_path: Path
+) -> None:
     """
     FIFOs, devices and links to them are named and block no scan; in the place of settings a huge file neither. FILE must be a
     regular file, and stdin is read up to the size limit of a note; `install` leaves others alone.
@@ -134,10 +143,10 @@ def test_files_that_are_no_regular_files_are_named_and_not_read(book, vault, wri
     with pytest.raises(StorageError, match="not a regular file"):
         changes.read(tmp_path / "fifo")
     for command in ("scribe {} --topic t -k k", "revise plain {}"):
-        for file in (tmp_path / "fifo", "/dev/zero", tmp_path):
+        for file in (tmp_path / "fifo", Path("/dev/zero"), tmp_path):
             assert "Give a regular file" in spellbook(vault, *command.format(file).split(), code=2).stderr
     with open("/dev/zero", "rb") as zeros:
-        program = [sys.executable, "-m", "spellbook", "--vault", vault, "revise", "plain", "-"]
+        program = [sys.executable, "-m", "spellbook", "--vault", str(vault), "revise", "plain", "-"]
         told = subprocess.run(program, stdin=zeros, capture_output=True)
     assert (told.returncode, b"over 10 MB" in told.stderr) == (2, True)
     assert (vault / "plain.md").read_text() == "The lighthouse.\n"
@@ -161,7 +170,7 @@ PATTERNS = ["*a*a*a*a*a*b", "**/a/**/a/**/a/**/a/**/b", "a/**/*a*a*a*a*b/**/c", 
 LONG = ["a" * 255, "a/" * 2_000 + "a.md", "a" * 4_000]
 
 
-def test_no_pattern_and_no_setting_takes_long(book, vault):
+def test_no_pattern_and_no_setting_takes_long(book: Spellbook, vault: Path) -> None:
     """
     Matching a path with a pattern or glob, or finding links that nobody closes, takes linear time. Too long or too many
     patterns are refused by file and line, and nothing is indexed. Any config.toml is read at once or refused with a short
@@ -171,7 +180,7 @@ def test_no_pattern_and_no_setting_takes_long(book, vault):
     for pattern in PATTERNS:
         patterns = patterns_of(".gitignore", pattern.encode(), "Mend the line.")
         for path in LONG:
-            assert not leaves_out(lambda place, known=patterns: verdict(known, place), path)
+            assert not leaves_out(partial(verdict, patterns), path)
             assert not path_glob(path, pattern)
     for begun in ("[[a|", "[[a#", "![["):
         assert list(find(parse("a.md", (begun * 20_000 + "\n]]\n").encode()))) == []
@@ -198,7 +207,9 @@ def test_no_pattern_and_no_setting_takes_long(book, vault):
 # -- a journal and a catalog that are none
 
 
-def test_a_damaged_journal_or_catalog_is_set_aside_and_told(vault, write_note, tmp_path, caplog):
+def test_a_damaged_journal_or_catalog_is_set_aside_and_told(
+    vault: Path, write_note: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """
     Commands continue with a new journal; log, undo and doctor say what is lost and where the old file is. A damaged catalog
     that is set aside is reported too; nothing is lost. A stored text that does not match its hash counts as missing.
@@ -222,7 +233,7 @@ def test_a_damaged_journal_or_catalog_is_set_aside_and_told(vault, write_note, t
     assert "x: 1" in (vault / "a.md").read_text()
     with books.open(vault, embedder="hash") as book:
         journal, [entry] = book.index.vault.journal, book.log(1)
-        sha256 = entry.traces[0].before
+        sha256 = entry.traces[0].before or ""
         assert journal.text(sha256)
         for damaged in (b"no zlib", zlib.compress(b"other\n")):
             with contextlib.closing(sqlite3.connect(state / FILE, isolation_level=None)) as database:
@@ -250,12 +261,13 @@ VERBS: tuple[tuple[str, dict[str, object]], ...] = (
     ("restore", {}),
     ("require_session", {}),
 )
-GOOD = {"text": "A finished thought about the lighthouse.", "metadata": {"topic": "sea", "keywords": ["lighthouse"]}}
-BAD = (
-    *(None, "text", [], {}, {"text": ""}, {"text": "x"}, {"text": 5, "metadata": {}}),
+META = {"topic": "sea", "keywords": ["lighthouse"]}
+GOOD = {"text": "A finished thought about the lighthouse.", "metadata": META}
+BAD: tuple[Any, ...] = (
+    *(None, "text", [], {}, {"text": ""}, {"text": "x"}, {"text": 5, "metadata": {}}, {**GOOD, "metadata": []}),
     *({**GOOD, "text": text} for text in ("a\0b", "\ud800", "x" * 10_000_001)),
-    *({**GOOD, "metadata": metadata} for metadata in (None, [], {"topic": "t"})),
-    *({**GOOD, "metadata": {**GOOD["metadata"], **wrong}} for wrong in (
+    *({**GOOD, "metadata": metadata} for metadata in (None, {"topic": "t"})),
+    *({**GOOD, "metadata": {**META, **wrong}} for wrong in (
         {"topic": ""}, {"topic": 5}, {"topic": "a\nb"}, {"keywords": [1]}, {"keywords": [""]}, {"importance": "huge"}, {"importance": 2},
         {"importance": True}, {"entities": [{"type": "person"}]}, {"category": "x" * 301}, {"bad: key": 1}, {"x": object()}, {"x": "a\0"},
     )),
@@ -266,7 +278,7 @@ TOPICS = (
 )
 
 
-def test_bad_input_is_an_error_with_a_message(book, vault, write_note):
+def test_bad_input_is_an_error_with_a_message(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     An unknown name is a SpellbookError with message and hint, and no file changes. An invalid chunk is named by its number,
     and nothing of the batch is written; an empty batch is INVALID_INPUT.
@@ -293,10 +305,10 @@ def test_bad_input_is_an_error_with_a_message(book, vault, write_note):
     assert held(vault) == before
 
 
-def test_a_memory_lands_in_the_vault_whatever_its_topic(book, vault, tmp_path):
+def test_a_memory_lands_in_the_vault_whatever_its_topic(book: Spellbook, vault: Path, tmp_path: Path) -> None:
     """Whatever topic, category and title are, a new note is inside the vault and found."""
     for topic in TOPICS:
-        metadata = {**GOOD["metadata"], "topic": topic, "category": topic[:200], "title": topic}
+        metadata = {**META, "topic": topic, "category": topic[:200], "title": topic}
         [written] = book.scribe({**GOOD, "metadata": metadata}, force=True).written
         file = vault / written.path
         assert file.resolve().is_relative_to(vault)
@@ -349,7 +361,7 @@ a.png
 {{a}}
 a, b""".splitlines(),
 ]
-AS_GIVEN = {"force": True, "labels": "derived", "category": "memory"}
+AS_GIVEN: dict[str, Any] = {"force": True, "labels": "derived", "category": "memory"}
 FILES = """a[b]c.md
 a#b.md
 a^b.md
@@ -363,7 +375,9 @@ a]]b.md
 a%%b.md""".splitlines()
 
 
-def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called(book, vault, write_note):
+def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called(
+    book: Spellbook, vault: Path, write_note: Write
+) -> None:
     """
     A wikilink to the file of a note that was just written leads to it, by name, by path and by the relation that supersedes
     it. So does such a relation to a file of any name that a person gave.
@@ -387,6 +401,6 @@ def test_a_link_to_a_note_leads_to_it_whatever_its_title_and_its_file_are_called
     assert [leading(book, each.path) for each in successors] == [[path] for path in (*paths, *by_hand)]
 
 
-def leading(book, path):
+def leading(book: Spellbook, path: str) -> list[str | None]:
     """The paths that the links of a note lead to, None for a link that leads nowhere."""
     return [link.path for link in related.links(book.index.catalog.links, path)]

@@ -204,7 +204,7 @@ def test_one_room_for_each_outside_thing() -> None:
     assert {name: rooms for name, rooms in users.items() if not rooms or not rooms <= OUTSIDE[name]} == {}
     promised = []
     for node in (node for tree in MODULES.values() for node in ast.walk(tree)):
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("lazy("):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "lazy":
             package, *texts = (ast.literal_eval(each) for each in node.value.args if isinstance(each, ast.Constant))
             assert all(find_spec(f"{package}.{text}") for text in texts), ast.unparse(node)
             promised.append((texts, ast.unparse(node.targets[0]).strip("()").split(", ")))

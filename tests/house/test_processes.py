@@ -80,7 +80,7 @@ class Stage:
     def command(self, *args: str, stdin: str = "") -> bool:
         """Run a command, which may be killed; return whether it did its work."""
         program = [sys.executable, "-m", "spellbook", "--vault", str(self.vault), *args]
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         child = subprocess.Popen(program, text=True, **pipes)
         self.alive["command"] = child
         _, errors = child.communicate(stdin, timeout=PATIENCE)
@@ -88,7 +88,7 @@ class Stage:
         assert child.returncode in {0, 1, 2, -9}, (args, errors[-1500:])
         assert "Traceback" not in errors, (args, errors[-1500:])
         self.done[args[0]] += child.returncode == 0
-        return child.returncode == 0
+        return bool(child.returncode == 0)
 
     # -- what the threads repeat
 

@@ -105,7 +105,9 @@ def test_the_checks_of_a_commit() -> None:
 
 
 @pytest.mark.slow
-def test_mutants_that_no_test_notices_are_listed(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_mutants_that_no_test_notices_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """
     Each mutant has one small change of code that runs, none of a text for people. One that no test notices is listed,
     and the project itself stays unchanged. So are breaks of a table; if more than two survive, the exit code is 1.

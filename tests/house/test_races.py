@@ -56,9 +56,14 @@ def just_before(before: Before) -> Callable[..., None]:
     return lambda happen, times=1: before(disk, "exchange", lambda *_: happen(), times)
 
 
+def replaced(file: Path, vault: Path, others: dict[str, bytes]) -> None:
+    file.unlink()
+    grow(vault, others)
+
+
 @pytest.mark.parametrize("manner", MANNERS)
 def test_what_is_saved_in_the_last_moment_stays(
-    notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]
+    notes: Vault, write_note: Write, just_before: Callable[..., None], manner: Callable[..., None]
 ) -> None:
     """
     Text saved between the last check and the rename stays, and the write is a conflict. If an editor saves again while
@@ -88,10 +93,12 @@ def test_what_is_saved_right_before_an_erasing_for_good_stays(
     assert not any(entry.traces for entry in notes.journal.entries())
 
 
-def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_note: Write, just_before: Any) -> None:
+def test_a_folder_in_the_place_of_a_note_stays(
+    notes: Vault, vault: Path, write_note: Write, just_before: Callable[..., None]
+) -> None:
     """A folder that replaced a note stays with its contents; a deleted note stays deleted."""
     file, other = write_note("a.md", "old"), write_note("c.md", "old")
-    just_before(lambda: file.unlink() or grow(vault, {"a.md/b.md": b"inside"}))
+    just_before(lambda: replaced(file, vault, {"a.md/b.md": b"inside"}))
     with pytest.raises(StorageError):
         notes.write("a.md", b"new", digest(b"old"))
     just_before(other.unlink)
@@ -187,7 +194,7 @@ def test_a_note_that_changes_meanwhile(
     grow(vault, {"a.md": b"one", "b.md": b"b"})
     name = book.snapshots.create().name
     mine = grow(vault, {"a.md": b"two", "new.md": b"new"}) / "a.md"
-    before(Vault, "place", lambda *_: mine.unlink() or grow(vault, there), 1)
+    before(Vault, "place", lambda *_: replaced(mine, vault, there), 1)
     with pytest.raises((Conflict, MemoryNotFound)):
         book.restore_snapshot(name)
     assert (contents(vault), book.log()) == ({"b.md": b"b", "new.md": b"new", **there}, [])
@@ -195,7 +202,7 @@ def test_a_note_that_changes_meanwhile(
     assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
     source = grow(tmp_path / "source", {"0.md": b"0", "a.md": b"theirs"})
     known = len(book.log())
-    before(Trash, "copy", lambda *_: mine.unlink() or grow(vault, there), 1)
+    before(Trash, "copy", lambda *_: replaced(mine, vault, there), 1)
     with pytest.raises((Conflict, MemoryNotFound)):
         book.import_(source, on_conflict="overwrite")
     assert (contents(vault), len(book.log())) == ({"b.md": b"b", **there}, known)

@@ -366,7 +366,7 @@ def test_every_search_of_the_first_steps_finds_something(home: Path, monkeypatch
         commands = [line for line in lines if not line.startswith("export ")]
         asked = {line: int(line.split()[1] in {"search", "memorize", "find"}) for line in commands}
         assert sum(asked.values()) > 1
-        for line in sorted(commands, key=asked.get):
+        for line in sorted(commands, key=asked.__getitem__):
             said, _, command = line.rpartition(" | ")
             words = shlex.split(command.replace("~", str(home)))[1:]
             done = CliRunner().invoke(main, words, input="".join(shlex.split(said)[1:]))

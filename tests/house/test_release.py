@@ -110,7 +110,7 @@ def test_the_entry_of_the_registry(tmp_path: Path) -> None:
     project = {"urls": {"Repository": "https://github.com/anna/spellbook"}}
     assert release.registered(entry, project, packed) is None
     assert release.registered(owned, {}, packed) is None
-    _, mcpb = release.registered(owned, project, packed)["packages"]
+    _, mcpb = (release.registered(owned, project, packed) or {})["packages"]
     assert mcpb["fileSha256"] == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     assert mcpb["identifier"].endswith(f"/v{__version__}/spellbook-1.mcpb")
 

@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from spellbook.editing import edits, merge
+from spellbook.editing import edits, joining
 from spellbook.index import extract
-from spellbook.index.catalog.rows import unpacked
+from spellbook.index.catalog.rows import FileEntry, unpacked
 from spellbook.library.book import Spellbook
 from spellbook.notes import chunks, links
 from spellbook.notes.files import Stamp
 from spellbook.notes.note import Note, parse
 from spellbook.text import diff
 from spellbook.text.diff import changed_spans, unified
-from tests.helpers import steps
+from tests.helpers import Write, steps
 
 RULES = extract.Rules(256, {}, "fingerprint")
 SAID = "the key is rotated every week and nobody knows why it was never written down in the notes of the team"
@@ -29,7 +29,7 @@ def many(unit: str, head: str = "", tail: str = "") -> Shape:
     """`unit` again and again; {0} in it is a number, {1} a sentence."""
 
     def text(size: int) -> str:
-        words, units = SAID.split(), []
+        words, units = SAID.split(), list[str]()
         room = size - len(head) - len(tail)
         while room > 0 or not units:
             number = len(units)
@@ -118,11 +118,11 @@ def note(text: str, path: str = "a.md") -> Note:
     return parse(path, text.encode("utf-8", "surrogatepass"))
 
 
-def entry(text: str) -> extract.Entry:
+def entry(text: str) -> FileEntry:
     return extract.entry(note(text), RULES, Stamp(0, 0, 0), 0, "")
 
 
-def size(found: extract.Entry) -> int:
+def size(found: FileEntry) -> int:
     """Bytes of the texts that the catalog stores of a note."""
     columns = [each for row in found.chunks for each in (*row[:-1], *row.words)] + [
         each for row in found.fields for each in row
@@ -153,7 +153,7 @@ def test_any_shape_is_read_whole_and_in_proportion() -> None:
     assert (len(rows), len(words), "label 39" in rows[99].words[2]) == (100, 1, True)
 
 
-def test_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, write_note) -> None:
+def test_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, write_note: Write) -> None:
     """
     Only the first thousand tags and sections, and ten thousand links, are indexed one by one; a fault says so, and all text is
     found. Links are counted once for a note when texts are ordered for embedding.
@@ -219,7 +219,7 @@ def test_merging_does_not_take_the_square() -> None:
     def join(text: str) -> object:
         half = text.index("\n\n", len(text) // 2)
         other = f"{text[:half]}\n\nSomething else altogether.\n\n{text[half:].replace('rotated', 'changed')}"
-        return merge.join(note(text), note(other, "b.md"))
+        return joining.join(note(text), note(other, "b.md"))
 
     def distinct(size: int) -> str:
         chosen = random.Random(1)

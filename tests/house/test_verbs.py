@@ -111,7 +111,9 @@ def test_doors_state_nothing_of_their_own() -> None:
     for name in main.list_commands(context):
         verbs = [verb for verb in VERBS if verb.name == called.get(name, name)]
         known = {key: each for verb in verbs for key, each in verb.arguments.items()}
-        for param in main.get_command(context, name).params:
+        command = main.get_command(context, name)
+        assert command is not None
+        for param in command.params:
             if isinstance(param, click.Option) and param.name in known and (name, param.name) not in OTHERS:
                 kind = known[param.name].kind
                 helps = {each.typed or each.about for each in ARGUMENTS if each.kind == kind}

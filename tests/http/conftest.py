@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,20 +11,18 @@ from starlette.testclient import TestClient
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 
-from .running import Server, asked
+from .running import Server, Serving, asked
 
 
 @pytest.fixture
 def api(book: Spellbook) -> Iterator[TestClient]:
     """A program on this machine, which needs no token."""
-    served = Served(book)
-    with asked(served, raise_server_exceptions=False) as made:
-        made.app_served = served
+    with asked(Served(book), raise_server_exceptions=False) as made:
         yield made
 
 
 @pytest.fixture
-def serving(vault: Path) -> Iterator[Any]:
+def serving(vault: Path) -> Iterator[Serving]:
     """Start servers of the vault; they end with the test."""
     started: list[Server] = []
 

@@ -7,17 +7,19 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, AnyStr
 from urllib.parse import urlsplit
 
-import httpx
+from httpx2 import Response
 from starlette.testclient import TestClient
 
 from spellbook.http.app import make
 from spellbook.http.guard import AccessRules
 from spellbook.http.served import Served
+from spellbook.http.tokens import Caller, May
 from tests.helpers import PATIENCE
 
 PROGRAM = ("127.0.0.1", 50_000)
@@ -39,17 +41,22 @@ def status(client: TestClient, **headers: str) -> int:
     return client.get("/api/jobs", headers=headers).status_code
 
 
-def code(answer: httpx.Response) -> tuple[int, str]:
+def code(answer: Response) -> tuple[int, str]:
     """The status and the code of an error."""
     return answer.status_code, answer.json()["error"]["code"]
 
 
-def shows(page: str | bytes, *parts: str | bytes) -> None:
+def may_of(caller: Caller | None) -> May | None:
+    """What a caller may do; None if nobody is let in."""
+    return caller.may if caller else None
+
+
+def shows(page: AnyStr, *parts: AnyStr) -> None:
     """Fail unless a page has each of these texts."""
     assert [part for part in parts if part not in page] == []
 
 
-def lacks(page: str | bytes, *parts: str | bytes) -> None:
+def lacks(page: AnyStr, *parts: AnyStr) -> None:
     """Fail if a page has one of these texts."""
     assert [part for part in parts if part in page] == []
 
@@ -69,7 +76,7 @@ class Described(TestClient):
 
     _document: dict[str, Any] | None = None
 
-    def request(self, method: str, url: Any, **options: Any) -> httpx.Response:
+    def request(self, method: str, url: Any, **options: Any) -> Response:
         answer = super().request(method, url, **options)
         if self._document is None:
             self._document = super().request("GET", "/api/openapi.json").json()
@@ -77,7 +84,7 @@ class Described(TestClient):
         return answer
 
 
-def check(document: dict[str, Any], method: str, path: str, answer: httpx.Response) -> None:
+def check(document: dict[str, Any], method: str, path: str, answer: Response) -> None:
     """Compare an answer with its description: its status is named, and its body is an object where there is one."""
     for known, operations in document["paths"].items():
         if method.lower() in operations and re.fullmatch(known.replace("{id}", ".+"), path):
@@ -124,3 +131,7 @@ class Server:
         assert self.process.stderr is not None
         self.process.stderr.close()
         return code
+
+
+Serving = Callable[..., Server]
+"""Starts a server of the vault with these options, and the environment by names."""

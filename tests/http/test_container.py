@@ -20,6 +20,7 @@ from spellbook.models import prepared
 from spellbook.settings import config
 from spellbook.system.errors import StorageError
 from tests.helpers import PATIENCE, finished, python
+from tests.http.running import Serving
 
 from .running import shows
 
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become another user")
-def test_a_volume_of_another_user(tmp_path):
+def test_a_volume_of_another_user(tmp_path: Path) -> None:
     """A volume that this user cannot write is refused with both users, and what to do."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are root's alone
         os.chmod(folder, 0o755)
@@ -52,7 +53,7 @@ except StorageError as error:
         assert (Path(folder) / "vault" / "welcome.md").stat().st_uid == 12345
 
 
-def test_where_things_are(tmp_path, monkeypatch):
+def test_where_things_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Everything is in the volume, a mounted folder is the vault, and what a person sets wins; a file is no volume.
 
@@ -69,7 +70,9 @@ def test_where_things_are(tmp_path, monkeypatch):
     assert found.vault == Path("/notes")
     assert not found.environment.keys() & given
     found = container.layout({"EMBEDDING_MODEL": "m:latest", "EMBEDDING_DIMENSIONS": "768"})
-    assert config.service(found.environment["SPELLBOOK_EMBEDDER"]).options == {"dimensions": "768"}
+    named = config.service(found.environment["SPELLBOOK_EMBEDDER"])
+    assert named is not None
+    assert named.options == {"dimensions": "768"}
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):
         container.prepare(container.layout({"SPELLBOOK_DATA": str(tmp_path / "file")}, tmp_path))
@@ -81,7 +84,7 @@ def test_where_things_are(tmp_path, monkeypatch):
     assert prepared.place("m") == shipped
 
 
-def test_the_container_serves(serving, tmp_path):
+def test_the_container_serves(serving: Serving, tmp_path: Path) -> None:
     """By the token that it prints once, to every machine."""
     names = ("STATE", "MODELS", "CACHE", "VAULT", "HOST", "WATCH")
     server = serving(
@@ -93,7 +96,7 @@ def test_the_container_serves(serving, tmp_path):
     assert server.end() == 0
 
 
-def test_the_files_of_the_image():
+def test_the_files_of_the_image() -> None:
     """
     The image runs as a user, its one command holds all behaviour, and the port is published to this machine alone.
 

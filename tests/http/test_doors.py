@@ -84,7 +84,7 @@ DOORS = """
 """
 
 
-def told(app: Any, host: str | None, peer: str, server: tuple[str, int] = HERE, **changed: Any) -> int:
+def told(app: Any, host: str | None, peer: str, server: tuple[str, int] = HERE, /, **changed: Any) -> int:
     """Ask an app as no client would, and return the status of its answer; a None for `host` sends no such header."""
     started: list[int] = []
 
@@ -102,7 +102,7 @@ def told(app: Any, host: str | None, peer: str, server: tuple[str, int] = HERE, 
     return started[0]
 
 
-def test_who_needs_a_token(served):
+def test_who_needs_a_token(served: Served) -> None:
     """
     Everybody but a program of this machine that asks directly, by a loopback name and the port, while there is no token.
 
@@ -112,7 +112,7 @@ def test_who_needs_a_token(served):
     API and its description. A damaged file of tokens is an error, not an open door.
     """
     apps = {name: make(served, rules, live=False) for name, rules in LISTENS.items()}
-    none = [(host, AT, HERE, "http", set()) for host in (*OTHER.split(), "", None)]
+    none = [(host, AT, HERE, "http", set[str]()) for host in (*OTHER.split(), "", None)]
     for (host, peer, server, scheme, free), (name, app) in product([*FREE, *none], apps.items()):
         answered = told(app, host, peer, server, scheme=scheme)
         assert answered in ({200} if name in free else {401, 421}), (host, peer, server, name, answered)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -20,7 +20,7 @@ from spellbook.http.guard import COOKIE, LOOPBACK, MOST_BYTES, AccessRules, Guar
 from spellbook.http.run import Address, TimedConnection, bound
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, Write
 
 from .running import asked, bearer, code, shows, status
 
@@ -50,7 +50,7 @@ FOREIGN = (
 )
 
 
-def test_hosts(client, served):
+def test_hosts(client: TestClient, served: Served) -> None:
     """
     A name that somebody points at this machine is refused everywhere, and the message names the setting.
 
@@ -101,7 +101,7 @@ ORIGINS = (
 )
 
 
-def test_pages_of_other_origins(client, served):
+def test_pages_of_other_origins(client: TestClient, served: Served) -> None:
     """
     They may ask nothing, with or without a token: DNS rebinding, forms, scripts, frames.
 
@@ -157,7 +157,7 @@ WRONG = (
 )
 
 
-def test_wrong_tokens(served):
+def test_wrong_tokens(served: Served) -> None:
     """
     A token counts as a bearer's alone, never as a cookie, nor in an address; and no answer shows what was sent.
 
@@ -185,7 +185,7 @@ def test_wrong_tokens(served):
         assert status(other, **bearer(right)) == 200
 
 
-def test_the_rate_of_a_token(served):
+def test_the_rate_of_a_token(served: Served) -> None:
     """Each token has a rate of its own; without a token this machine is not counted, and 0 is no bound."""
     one, other = (bearer(served.tokens.add(name)) for name in ("cid", "bob"))
     with with_rules(served, rate=3) as client:
@@ -198,7 +198,7 @@ def test_the_rate_of_a_token(served):
         assert {status(client, **one) for _ in range(5)} == {200}
 
 
-def test_a_stream_ends_with_its_token(served):
+def test_a_stream_ends_with_its_token(served: Served) -> None:
     """
     A token that is removed, and a cookie that is logged out, get nothing more of an answer that goes on.
 
@@ -206,8 +206,8 @@ def test_a_stream_ends_with_its_token(served):
     answered.
     """
     token = served.tokens.add("ada")
-    cookie = served.tokens.cookie(token)
-    ends = [lambda: served.tokens.remove("ada"), lambda: served.tokens.log_out(cookie)]
+    cookie = served.tokens.cookie(token) or ""
+    ends: list[Callable[[], object]] = [lambda: served.tokens.remove("ada"), lambda: served.tokens.log_out(cookie)]
     sent: list[dict[str, Any]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -233,12 +233,12 @@ def test_a_stream_ends_with_its_token(served):
     served.tokens.add("ada")
     held = asyncio.Event()
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def late(scope: Any, receive: Any, send: Any) -> None:
         await held.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async def receive() -> dict[str, Any]:
+    async def asks() -> dict[str, Any]:
         return {"type": "http.request", "body": b""}
 
     async def ask(guard: Guard, address: str) -> int:
@@ -248,12 +248,12 @@ def test_a_stream_ends_with_its_token(served):
             started.append(message.get("status", 0))
 
         scope = {"type": "http", "method": "GET", "path": "/login", "query_string": b"", "client": (address, 1)}
-        await guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
+        await guard({**scope, "headers": [(b"host", b"localhost")]}, asks, send)
         return started[0]
 
     async def flood(addresses: list[str]) -> list[int]:
         held.clear()
-        guard = Guard(app, served.tokens, AccessRules())
+        guard = Guard(late, served.tokens, AccessRules())
         waiting = [asyncio.create_task(ask(guard, address)) for address in addresses]
         await asyncio.sleep(0)
         held.set()
@@ -269,7 +269,7 @@ def test_a_stream_ends_with_its_token(served):
     asyncio.run(floods())
 
 
-def test_a_reading_token_over_mcp(served, write_note):
+def test_a_reading_token_over_mcp(served: Served, write_note: Write) -> None:
     """It has the reading tools alone, and a session belongs to its token."""
     write_note("a.md", "A harbor.")
     served.book.reindex()
@@ -356,7 +356,7 @@ def is_cut(connection: socket.socket) -> bool:
     return True
 
 
-def test_who_is_slow_or_sends_no_http(port):
+def test_who_is_slow_or_sends_no_http(port: int) -> None:
     """
     Neither the first request of a connection nor the next is waited for long, and no answer for one who takes none of it.
 
@@ -376,7 +376,7 @@ def test_who_is_slow_or_sends_no_http(port):
     shows(answer, b"x-spellbook-api: v1.0.0", b'"INVALID_INPUT"')
 
 
-def test_too_many_connections(port):
+def test_too_many_connections(port: int) -> None:
     """
     Those without a request go first, the oldest before all others.
 
@@ -400,7 +400,7 @@ def test_too_many_connections(port):
 
 
 @pytest.mark.parametrize("path", ["/held", "/"])
-def test_a_body_that_turns_out_to_be_no_http(port, path, caplog):
+def test_a_body_that_turns_out_to_be_no_http(port: int, path: str, caplog: pytest.LogCaptureFixture) -> None:
     """Once the answer has begun the connection ends, with a line of the log at most."""
     with asking(port, f"POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".encode()) as connection:
         begun = b""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from spellbook.capture.ledger import Ledger
@@ -26,9 +27,15 @@ from spellbook.mcp.tool_names import TOOLSETS
 from tests.helpers import PATIENCE, note_writer, until
 
 from .running import asked
-from .test_api import tool
+from .test_api import META, tool
 
-GIVEN = {"query": "crane", "keywords": ["crane"], "question": "crane", "text": "A crane.", "path": "a.md"}
+GIVEN: dict[str, Any] = {
+    "query": "crane",
+    "keywords": ["crane"],
+    "question": "crane",
+    "text": "A crane.",
+    "path": "a.md",
+}
 NAMES = ("id", "chunk_id", "memory_id", "topic_id", "article_id", "name")
 tzset: Callable[[], None] = getattr(time, "tzset", lambda: None)
 """Takes over the time zone of the environment, which Windows cannot."""
@@ -134,7 +141,7 @@ def opened(stack: ExitStack, vault: Path, state: Path, release: threading.Event 
 
 def everything(client: TestClient) -> dict[str, str]:
     """Every page, route and tool with its answer."""
-    shown = [each.path for each in pages.ROUTES if "GET" in (getattr(each, "methods", None) or ())]
+    shown = [each.path for each in pages.ROUTES if isinstance(each, Route) and "GET" in (each.methods or ())]
     asked = [each.path for each in (*api.ENDPOINTS, *admin.ENDPOINTS) if each.method == "GET"]
     asked += ["/health", "/api/openapi.json", "/api/nowhere"]
     told = {}
@@ -189,15 +196,9 @@ def test_no_answer_depends_on_the_machine(machines: Ask) -> None:
 
 def resource(client: TestClient) -> str:
     """What a client gets that reads the table of contents as a resource."""
-    meta = {f"io.modelcontextprotocol/{key}": {} for key in ("clientInfo", "clientCapabilities")}
-    meta |= {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28"}
     headers |= {"mcp-method": "resources/read", "mcp-name": "memory://index"}
-    params = {
-        "uri": "memory://index",
-        "_meta": {**meta, "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"}},
-    }
-    body = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": params}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "memory://index", "_meta": META}}
     return client.post("/mcp", json=body, headers=headers).text
 
 

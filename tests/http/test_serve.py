@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -31,14 +32,15 @@ from spellbook.http import run
 from spellbook.http.guard import COOKIE
 from spellbook.http.tokens import Tokens
 from spellbook.system.errors import InvalidInput
-from tests.helpers import PATIENCE, finished, python, until
+from tests.helpers import PATIENCE, Write, finished, python, until
+from tests.http.running import Serving
 from tests.mcp.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
-def test_real_clients(serving, write_note):
+def test_real_clients(serving: Serving, write_note: Write) -> None:
     """
     A client that is configured with the address alone, or with /mcp, in either era: tools, resources, a write.
 
@@ -54,7 +56,7 @@ def test_real_clients(serving, write_note):
             assert "harbor" in await Agent(client).call("find", keywords=["harbor"])
             await Agent(client).call("remember", content="The lighthouse opens in May.")
             assert "lighthouse" in await Agent(client).call("find", keywords=["lighthouse"])
-            assert json.loads((await client.read_resource("memory://index")).contents[0].text)["total_chunks"] == 2
+            assert (await Agent(client).resource("memory://index"))["total_chunks"] == 2
 
     for mode, path in (("auto", ""), ("auto", "/mcp"), ("legacy", "/"), ("legacy", "/mcp")):
         anyio.run(talk, mode, path)
@@ -62,7 +64,7 @@ def test_real_clients(serving, write_note):
     async def talk_as_before() -> None:
         async with sse_client(f"{server.url}/sse") as (read, write), ClientSession(read, write) as session:
             await session.initialize()
-            assert "harbor" in await Agent(session).call("find", keywords=["harbor"])
+            assert "harbor" in str(await session.call_tool("find", {"keywords": ["harbor"]}))
 
     anyio.run(talk_as_before)
     page = httpx.get(f"{server.url}/settings", headers={"accept": "text/html"}).text
@@ -83,7 +85,7 @@ def test_real_clients(serving, write_note):
 
 
 @posix
-def test_health(serving, vault, write_note):
+def test_health(serving: Serving, vault: Path, write_note: Write) -> None:
     """
     It says that the vault is there, without a token and without telling of notes; 503 when the folder is away.
 
@@ -100,7 +102,7 @@ def test_health(serving, vault, write_note):
         return answer.status_code, answer.json()
 
     status, told = health()
-    assert (status, told.keys()) == (200, {"status", "version", "api"})
+    assert (status, {*told}) == (200, {"status", "version", "api"})
     assert httpx.get(server.url).json()["mcp"] == "/mcp"
     assert "<h1" in httpx.get(server.url, headers={"accept": "text/html"}).text
     vault.unlink()
@@ -130,7 +132,7 @@ goes_on.set()
 """
 
 
-def test_nothing_is_closed_under_a_thread_at_work():
+def test_nothing_is_closed_under_a_thread_at_work() -> None:
     """A process whose threads still compute at its end exits with 0, without closing what they use; others close it."""
     names = ("AnyIO worker thread", "spellbook-watch", "another")
     started = [python(AT_WORK, name, how) for name in names for how in ("on", "off")]
@@ -151,7 +153,7 @@ segno.make_qr = lambda text: print("code:", text, file=sys.stderr) or make(text)
 """A machine whose address at home is another one of its own, and that says what its code holds."""
 
 
-def test_beyond_this_machine(serving, vault):
+def test_beyond_this_machine(serving: Serving, vault: Path) -> None:
     """
     The first start makes a token and shows it once, as a client's configuration; the next start shows none.
 
@@ -177,16 +179,16 @@ def test_beyond_this_machine(serving, vault):
         *(("100.64.0.1", False), ("169.254.7.7", False), ("127.0.0.1", False), ("0.0.0.0", False), (None, False)),
     ],
 )
-def test_the_address_at_home(monkeypatch, own, is_home):
+def test_the_address_at_home(monkeypatch: pytest.MonkeyPatch, own: Any, is_home: Any) -> None:
     """It is one of RFC 1918, found without sending anything; a machine without one is told what to do."""
 
     class Probe(socket.socket):
-        def connect(self, place):
+        def connect(self, place: Any) -> None:
             assert self.type == socket.SOCK_DGRAM
             if own is None:
                 raise OSError(101, "Network is unreachable")
 
-        def getsockname(self):
+        def getsockname(self) -> Any:
             return own, 1
 
     monkeypatch.setattr(socket, "socket", Probe)
@@ -197,7 +199,7 @@ def test_the_address_at_home(monkeypatch, own, is_home):
         run.home()
 
 
-def test_a_phone_is_let_in_until_the_end(serving, vault):
+def test_a_phone_is_let_in_until_the_end(serving: Serving, vault: Path) -> None:
     """
     The code holds a token that may write and is in no file; it ends with the server, and with it what it opened.
 
@@ -231,7 +233,7 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
 
 
 @contextlib.contextmanager
-def at_terminal(vault, *options, code="", **environment):
+def at_terminal(vault: Path, *options: Any, code: str = "", **environment: Any) -> Any:
     """Serve at a pseudo-terminal; yield the lines up to the one that says where, and this address."""
     import pty
 
@@ -242,10 +244,10 @@ def at_terminal(vault, *options, code="", **environment):
     with subprocess.Popen(start, stdin=theirs, stdout=theirs, stderr=theirs, env=own) as process:
         os.close(theirs)
         with open(ours, encoding="utf-8") as terminal:
-            said = []
+            said: list[str] = []
             while not said or "This address opens" not in said[-1]:
                 said.append(terminal.readline().strip("\r\n"))
-            url = re.fullmatch(r"http://127\.0\.0\.1:\d+\S*", said[-2])[0]
+            [url] = re.findall(r"^http://127\.0\.0\.1:\d+\S*$", said[-2])
             assert said[-1] == f"This address opens {vault} in a browser. Ctrl-C ends the server."
             assert httpx.get(f"{url.partition('/login')[0]}/health").status_code == 200
             yield said, url
@@ -265,7 +267,9 @@ def at_terminal(vault, *options, code="", **environment):
         pytest.param((), {"BROWSER": "w3m %s"}, False, id="in the terminal itself"),
     ],
 )
-def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
+def test_a_browser_is_opened(
+    vault: Path, tmp_path: Path, options: tuple[Any, ...] | tuple[str, ...], changed: dict[str, Any], is_opened: bool
+) -> None:
     """
     Where a person sits before it, and nowhere else; the line says how to go on. A code is as wide as a camera needs.
 
@@ -299,7 +303,7 @@ def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
     assert [each.name for each in Tokens.of(vault).all()] == ["first"] * ("SPELLBOOK_ALLOWED_HOSTS" in changed)
 
 
-def test_https_and_a_trusted_proxy(serving, tmp_path):
+def test_https_and_a_trusted_proxy(serving: Serving, tmp_path: Path) -> None:
     """
     With a certificate, clients that trust it connect; plain HTTP does not.
 
@@ -307,7 +311,7 @@ def test_https_and_a_trusted_proxy(serving, tmp_path):
     """
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
-    files = ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate), "-addext", "subjectAltName=IP:127.0.0.1"]
     if subprocess.run([*made.split(), *files], capture_output=True).returncode:
         pytest.skip("there is no openssl")
     server = serving("--certfile", str(certificate), "--keyfile", str(key), "--trusted-proxy", "127.0.0.1")
@@ -323,7 +327,7 @@ def test_https_and_a_trusted_proxy(serving, tmp_path):
         httpx.get(server.url.replace("https", "http") + "/health")
 
 
-def ask(server, sent, *, is_reset=False, times=1):
+def ask(server: Any, sent: Any, *, is_reset: bool = False, times: int = 1) -> Any:
     """Send bytes and close, or reset, the connection; return the beginning of the answer."""
     port = int(server.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
@@ -367,7 +371,7 @@ BODIES = {
 PATHS = ("/login", "/api/notes", "/mcp", "/", "/messages/", "/do/save", "/logout", "/admin/errors/resolve", "/x")
 
 
-def until_the_end(connection):
+def until_the_end(connection: Any) -> Any:
     """Return all that comes until the server closes the connection."""
     come = b""
     with contextlib.suppress(ConnectionError):  # bytes were sent after its end
@@ -383,7 +387,7 @@ TimedConnection.head_seconds = Guard.body_seconds = Guard.open_seconds = 4.0
 """
 
 
-def drip(connections, over):
+def drip(connections: Any, over: Any) -> None:
     """Send byte by byte, each to all of these connections, until it is over."""
     while not over.wait(0.1):
         for each in connections:
@@ -391,7 +395,7 @@ def drip(connections, over):
                 each.send(b"x")
 
 
-def test_clients_that_are_none(serving):
+def test_clients_that_are_none(serving: Serving) -> None:
     """
     Requests that are none, are slow, break off or are too large: the sender's error, never one of the server.
 
@@ -447,7 +451,7 @@ def test_clients_that_are_none(serving):
     assert len(said.splitlines()) - said.count("without session_id") == 2  # which the SDK says of POST /messages/
 
 
-def test_a_server_and_a_stdio_process(serving, vault):
+def test_a_server_and_a_stdio_process(serving: Serving, vault: Path) -> None:
     """What one of them writes is found by the other at once, by words and by meaning."""
 
     async def talk() -> None:

@@ -25,7 +25,7 @@ from spellbook.settings import config
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.system.threads import computing, expect_waiting
 from spellbook.verbs import declare as verbs
-from tests.helpers import PATIENCE, Counting, held, note_writer
+from tests.helpers import PATIENCE, Counting, Write, held, note_writer
 
 from .running import asked
 
@@ -72,7 +72,7 @@ class Busy:
         await self.group.__aexit__(*raised)
 
 
-async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch):
+async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Those that wait together share a result or an error; another one, or one that comes later, has its own.
 
@@ -112,14 +112,14 @@ async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch):
 
     seen: list[list[str]] = []
 
-    async def ask() -> None:
+    async def look() -> None:
         seen.append(await once(queued, "a", read))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(ask)
+        group.start_soon(look)
         await anyio.to_thread.run_sync(begun.wait)
         written.append("since")
-        group.start_soon(ask)
+        group.start_soon(look)
         await anyio.wait_all_tasks_blocked()
         may_end.set()
     assert sorted(seen) == [["before"], ["before", "since"]]
@@ -148,7 +148,7 @@ async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch):
     assert ran["reads"] == 1
 
 
-async def test_who_sees_the_same_shares_an_answer(book):
+async def test_who_sees_the_same_shares_an_answer(book: Spellbook) -> None:
     """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
     served = Served(book)
     given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
@@ -168,7 +168,7 @@ async def test_who_sees_the_same_shares_an_answer(book):
 
 
 @pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])
-async def test_more_may_wait_for_other_machines(is_waiting, threads):
+async def test_more_may_wait_for_other_machines(is_waiting: bool, threads: int) -> None:
     """Where a question waits for a database or a service, more of them are asked at once."""
     if is_waiting:
         expect_waiting()
@@ -215,7 +215,7 @@ def ended(jobs: Jobs, job: Job) -> Job:
     return found
 
 
-def test_one_at_a_time(jobs):
+def test_one_at_a_time(jobs: Jobs) -> None:
     """
     A second job is refused by the name of the first, and runs once that has ended.
 
@@ -259,10 +259,10 @@ def test_one_at_a_time(jobs):
         (ZeroDivisionError("secret"), unforeseen),
     ):
 
-        def work(report: Report, error: Exception = error) -> None:
+        def fail(report: Report, error: Exception = error) -> None:
             raise error
 
-        failed = ended(jobs, jobs.start("check", work))
+        failed = ended(jobs, jobs.start("check", fail))
         assert (failed.state, failed.error, failed.as_dict()["error"]) == ("failed", told, told)
         assert counted[-1] == ("check", error)
         assert jobs.last("check") == done
@@ -278,7 +278,7 @@ def test_one_at_a_time(jobs):
     assert ended(jobs, job).state == "cancelled"
 
 
-def test_a_cancelled_reindex_goes_on_later(vault, write_note):
+def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Write) -> None:
     """What was embedded stays, the rest is pending, search by words works, and the next run does what is left."""
     for number in range(100):
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
@@ -308,7 +308,7 @@ def test_a_cancelled_reindex_goes_on_later(vault, write_note):
         assert len(set(embedder.texts)) == len(embedder.texts)  # nothing is embedded twice
 
 
-def test_a_cancelled_job_leaves_nothing_half_done(vault, write_note, tmp_path):
+def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """Cancelled in the middle, an import has imported nothing, no snapshot is listed, and a migration did not switch."""
     for number in range(40):
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
@@ -350,7 +350,7 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault, write_note, tmp_path):
         assert done.result["files"] == 46
 
 
-def test_the_rights_of_a_token_that_sees_less(served):
+def test_the_rights_of_a_token_that_sees_less(served: Served) -> None:
     """A token that only reads cancels nothing; one that sees less learns of no job. A writer cancels it."""
     client = asked(served)
     client.headers["authorization"] = f"Bearer {served.tokens.add('ann', 'read', 'team')}"

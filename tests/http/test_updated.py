@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -30,7 +31,9 @@ PAGES = [
 ]
 
 
-def test_an_updated_server_shows_its_pages_or_says_so(vault, tmp_path, write_note):
+def test_an_updated_server_shows_its_pages_or_says_so(
+    vault: Path, tmp_path: Path, write_note: Callable[..., Path]
+) -> None:
     """Pages are those of the start; what cannot be loaded any more is a page that says it, and no trace in the log."""
     write_note("a.md", "A note.")
     package = Path(shutil.copytree(Path(spellbook.__file__).parent, tmp_path / "installed" / "spellbook"))

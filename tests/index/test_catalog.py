@@ -12,7 +12,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +25,9 @@ from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import packed, unpacked
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.catalog.usage import FailureKind, Failures
+from spellbook.index.opened import Index
 from spellbook.index.question_cache import LoadedIndex
+from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
 from spellbook.search.question import Question
@@ -34,18 +36,18 @@ from spellbook.settings import config
 from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
 from spellbook.text.terms import phrase
-from tests.helpers import Counting, Small, as_before, finished, from_scratch, opened, python, raw, rows, told
+from tests.helpers import Counting, Small, Write, as_before, finished, from_scratch, opened, python, raw, rows, told
 from tests.scratch import assert_equal_to_scratch
 
 
 @pytest.fixture
-def state(tmp_path):
+def state(tmp_path: Path) -> Path:
     folder = tmp_path / "state"
     folder.mkdir()
     return folder
 
 
-def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
+def test_an_empty_folder_becomes_a_catalog_and_stays_one(state: Path) -> None:
     """
     The tables are made once; opening again changes nothing. A newer catalog is refused, and no byte changes. A damage
     mark for a file that was replaced since is ignored.
@@ -72,7 +74,7 @@ def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
     assert "SPELLBOOK_STATE" in caught.value.hint
 
 
-def assert_counted(index):
+def assert_counted(index: Index) -> None:
     """Assert that the counters of a catalog are what counting all rows gives, for both encoders."""
     counts = index.catalog.counts()
     counted = "SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM chunks)"
@@ -86,7 +88,7 @@ def assert_counted(index):
         assert (pending, len(waiting.in_order())) == (texts, texts + labels)
 
 
-def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault):
+def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault: Path) -> None:
     """For both encoders, after writing, embedding, editing, moving, removing and a new embedder."""
     with opened(vault) as index:
         index = replace(index, second=Small())
@@ -117,7 +119,7 @@ def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vau
 # -- damage
 
 
-def spoil(file):
+def spoil(file: Path) -> None:
     """Overwrite the first page of every table and index with noise; the list of tables stays readable."""
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -129,7 +131,7 @@ def spoil(file):
     file.write_bytes(data)
 
 
-def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault, write_note):
+def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault: Path, write_note: Write) -> None:
     """A file that is no database is kept under another name, and the next run builds the index from scratch."""
     write_note("a.md", "# A\n\nlighthouse")
     state = config.load(vault).state
@@ -144,7 +146,9 @@ def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault, write_note):
         assert now == from_scratch(vault, state.parent / "fresh")
 
 
-def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(book, write_note, tmp_path):
+def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(
+    book: Spellbook, write_note: Write, tmp_path: Path
+) -> None:
     """
     The run that finds the damage raises StorageError; the next one, in any process, rebuilds the catalog. A search over
     a damaged catalog, or one deleted under a running process, rebuilds it and answers.
@@ -171,7 +175,7 @@ def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(book, writ
 
 
 @pytest.mark.parametrize("garbage", [b"", b"no database at all" * 300], ids=["fresh", "garbage"])
-def test_processes_and_threads_that_open_at_once_share_one_catalog(vault, state, garbage):
+def test_processes_and_threads_that_open_at_once_share_one_catalog(vault: Path, state: Path, garbage: bytes) -> None:
     """Processes and threads open a fresh or broken catalog together, and each sees what all wrote; `close` closes all."""
     (state / "catalog.db").write_bytes(garbage)
     code = """
@@ -200,7 +204,7 @@ catalog.close()
         theirs.execute("SELECT 1")
 
 
-def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
+def test_words_of_other_rules_are_replaced(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """
     An index whose words were made by other rules is built anew by the first edit of a note that they differ in; until
     then `verify` reports a full-text index that does not match the chunks.
@@ -223,7 +227,7 @@ def test_words_of_other_rules_are_replaced(vault, write_note, tmp_path):
     assert_equal_to_scratch(vault, tmp_path / "fresh")
 
 
-def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault, write_note):
+def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault: Path, write_note: Write) -> None:
     """Twelve large notes take no twelve times the memory of one, also where the index has to be built anew meanwhile."""
     for number in range(12):
         write_note(f"{number:02}.md", " ".join(f"w{number}x{each}" for each in range(10_000)))
@@ -243,7 +247,9 @@ def test_the_words_of_many_notes_are_removed_one_note_at_a_time(vault, write_not
         assert peaks[1] < 4 * peaks[0]
 
 
-def test_words_are_counted_and_kept_until_a_note_changes(vault, write_note, monkeypatch):
+def test_words_are_counted_and_kept_until_a_note_changes(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     Of a word that most chunks have the count and the notes that hold it are right, as of a rare one. While texts are
     embedded no word is counted again; after a change of a note it is. As many changes of another catalog say nothing of
@@ -302,7 +308,7 @@ def test_words_are_counted_and_kept_until_a_note_changes(vault, write_note, monk
 
 
 @pytest.fixture
-def older(vault, write_note, tmp_path):
+def older(vault: Path, write_note: Write, tmp_path: Path) -> Path:
     """The file of a catalog of form 24, with what notes do not say, beside a vault with three notes."""
     write_note("a.md", "# Hooks\n\nthe useState hook", age=100)
     write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है", age=100)
@@ -338,22 +344,21 @@ KEPT = {
 }
 
 
-def kept(catalog):
+def kept(catalog: Catalog | Path) -> dict[str, list[Any]]:
     """What a catalog keeps that its notes do not say."""
     found = {table: rows(catalog, f"SELECT {columns} FROM {table} ORDER BY 1") for table, columns in KEPT.items()}
     listed = "'fingerprint', 'seq', 'rules', 'left', 'second'"
     return found | {"meta": rows(catalog, f"SELECT * FROM meta WHERE key IN ({listed}) ORDER BY 1")}
 
 
-def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault, older, tmp_path):
+def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault: Path, older: Path, tmp_path: Path) -> None:
     """
     Uses, sessions, moves, counts, errors, vectors, and which embedder was left, row by row; numbers of notes, chunks and
     changes go on. The first look reads all notes; each text finds its vector, and all is as in an index that is built
     now. Until the whole vault was read no vector is dropped, however small the cache may be.
     """
-    old = SimpleNamespace(file=older)
-    before, numbers = kept(old), dict(rows(old, "SELECT name, seq FROM sqlite_sequence"))
-    own = dict(rows(old, "SELECT key, value FROM meta WHERE key IN ('generation', 'catalog')"))
+    before, numbers = kept(older), dict(rows(older, "SELECT name, seq FROM sqlite_sequence"))
+    own = dict(rows(older, "SELECT key, value FROM meta WHERE key IN ('generation', 'catalog')"))
     assert all(before.values())
     embedder = Counting()
     with opened(vault, embedder, cache_mb=0) as index:
@@ -383,7 +388,7 @@ def test_what_notes_do_not_say_is_kept_and_nothing_is_embedded_again(vault, olde
     assert {row[:2] for row in before["vectors"]} <= {row[:2] for row in after["vectors"]}
 
 
-def test_every_table_is_carried_or_read_again():
+def test_every_table_is_carried_or_read_again() -> None:
     """A new table is one that a scan fills, or one that is carried over: it must be said which."""
     derived = {"files", "faults", "notes", "fields", "links", "changes", "labels", "chunks", "words"}
     derived |= {"pending", "second_pending"}
@@ -393,15 +398,20 @@ def test_every_table_is_carried_or_read_again():
         assert {name for (name,) in made.execute(sql)} == derived | {*KEPT, "meta"}
 
 
-def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
+def test_a_kill_leaves_the_old_catalog_or_the_new_one(older: Path, tmp_path: Path) -> None:
     """
     Whichever statement a process is killed at, the next one opens the catalog with all that is kept. A build that fails is
     a StorageError, and leaves the old one.
     """
+
+    def broken(new: sqlite3.Connection, of: int) -> None:
+        tables.build(new, of)
+        new.execute("no SQL")
+
     with pytest.raises(StorageError, match="syntax error"):
-        Database(older, FORM, lambda new, of: tables.build(new, of) or new.execute("no SQL"), FUNCTIONS).connection()
+        Database(older, FORM, broken, FUNCTIONS).connection()
     old = "SELECT user_version, (SELECT count(*) FROM counted) FROM pragma_user_version"
-    assert rows(SimpleNamespace(file=older), old) == [(24, 33)]
+    assert rows(older, old) == [(24, 33)]
     whole = tmp_path / "whole"
     shutil.copytree(older.parent, whole)
     catalog = Catalog.open(whole)
@@ -409,7 +419,7 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
     catalog.close()
     forms, steps, left = set(), 0, dict[bytes, Path]()
 
-    def copy(_):
+    def copy(_: str) -> None:
         """Keep what a kill at this statement would leave: files as they are, without locks."""
         nonlocal steps
         steps += 1
@@ -419,7 +429,7 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
             left[digest] = tmp_path / f"state-{steps}"
             shutil.copytree(older.parent, left[digest])
 
-    def watched(connection, form):
+    def watched(connection: sqlite3.Connection, form: int) -> None:
         connection.set_trace_callback(copy)
         tables.build(connection, form)
 
@@ -436,7 +446,7 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
     assert forms == {24, FORM}
 
 
-def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
+def test_the_file_gives_the_disk_back_what_it_freed(vault: Path, older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
     monkeypatch.setattr(upkeep, "MUCH", 100)
     with opened(vault) as index:
@@ -453,7 +463,7 @@ def test_the_file_gives_the_disk_back_what_it_freed(vault, older, monkeypatch):
         assert told(index) == now
 
 
-def test_what_is_embedded_is_made_of_what_is_stored():
+def test_what_is_embedded_is_made_of_what_is_stored() -> None:
     """
     Whatever a text holds, NUL and half letters too, it is read back. From the columns of a chunk comes what is embedded of
     it, also of a part of a table or of code, each with its own fence, however long.

@@ -7,14 +7,17 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from filelock import FileLock
 
 from spellbook.index import embed, sync
+from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.vectors import chroma, follow
 from spellbook.index.vectors import chroma as chromas
 from spellbook.index.vectors.chroma import Chroma, Unavailable
@@ -23,25 +26,27 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import children
 from spellbook.system.errors import InvalidInput, StorageError
-from tests.blocks import as_rows, units
+from tests.blocks import Floats, as_rows, units
 from tests.commands import spellbook_in
-from tests.helpers import PATIENCE, Counting, finished, opened, python, until
+from tests.helpers import PATIENCE, Counting, Write, finished, opened, python, until
+
+Begun = Callable[..., Chroma]
 
 
-class Store:
+class Store(Vectors):
     """A stand-in for the catalog: vectors by key, with a sequence number."""
 
-    def __init__(self, block):
+    def __init__(self, block: Floats) -> None:
         self.rows = as_rows(block)
 
-    def changes(self, seq):
+    def changes(self, seq: int, most: int = -1, which: str = "") -> list[tuple[str, int]]:
         return [(key, at) for key, _, at in self.rows if at > seq]
 
-    def of(self, keys):
+    def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         wanted = set(keys)
         return {key: vector for key, vector, _ in self.rows if key in wanted}
 
-    def labels(self, keys):
+    def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         return {key: {"id": f"{key}#a", "path": f"{key}.md"} for key in keys}
 
 
@@ -60,20 +65,20 @@ print(Chroma(folder, "f").catch_up(store, 10_000))
 """
 
 
-def in_child(folder, block):
+def in_child(folder: Path, block: Floats) -> Any:
     """A process that catches up with vectors, and prints a line for each batch, then how many it added."""
     np.save(folder / "block.npy", block)
     return python(CHILD, folder, Path(__file__).parents[2])
 
 
 @pytest.fixture
-def begun(tmp_path):
+def begun(tmp_path: Path) -> Iterator[Begun]:
     """Open the Chroma of a folder, for a fingerprint; all are closed at the end."""
     with contextlib.ExitStack() as stack:
         yield lambda fingerprint="f": stack.enter_context(contextlib.closing(Chroma(tmp_path, fingerprint)))
 
 
-def test_chroma_catches_up_and_finds(begun, tmp_path, monkeypatch):
+def test_chroma_catches_up_and_finds(begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     After `catch_up` the nearest are the exact ones; a second call has nothing to do; later rows are added alone. Rows
     that another process wrote are seen. Rows added before the time ran out are found; `seq` never counts a row that was
@@ -102,7 +107,9 @@ def test_chroma_catches_up_and_finds(begun, tmp_path, monkeypatch):
     assert seen == [14, 20, 30, 40]
 
 
-def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(begun, tmp_path, monkeypatch):
+def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(
+    begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     A search looked how far Chroma is; another process begins it anew since: it answers only once it is as far again. A
     catch-up whose folder is replaced half-way gives up, and never marks rows of the old folder as added.
@@ -123,8 +130,8 @@ def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(begun, tmp_path, mon
     assert chroma.nearest(block[11], 3, looked)[0] == "k11"
 
     class Beaten(Store):
-        def changes(self, seq):
-            todo = super().changes(seq)
+        def changes(self, *given: Any, **named: Any) -> list[tuple[str, int]]:
+            todo = super().changes(*given, **named)
             other.begin_writing(other.current())  # by another process, before the first batch
             return todo
 
@@ -142,13 +149,13 @@ def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(begun, tmp_path, mon
     assert sys.platform == "win32" or len([*tmp_path.glob("chroma-*")]) == 1  # Windows deletes no file that is open
 
 
-def garble(folder):
+def garble(folder: Path) -> None:
     for file in folder.rglob("*"):
         if file.is_file():
             file.write_bytes(b"garbage" * 100)
 
 
-def test_a_query_waits_a_moment_for_the_lock(begun, tmp_path):
+def test_a_query_waits_a_moment_for_the_lock(begun: Begun, tmp_path: Path) -> None:
     """A query that finds the lock taken, by a process or a thread, is Unavailable after about 100 ms."""
     block = units(5)
     chroma, other = begun(), begun()
@@ -164,7 +171,7 @@ def test_a_query_waits_a_moment_for_the_lock(begun, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_middle_loses_nothing(begun, tmp_path):
+def test_a_kill_in_the_middle_loses_nothing(begun: Begun, tmp_path: Path) -> None:
     """After SIGKILL during a write the next catch-up adds every row."""
     block = units(4000)
     child = in_child(tmp_path, block)
@@ -184,7 +191,7 @@ def test_a_kill_in_the_middle_loses_nothing(begun, tmp_path):
 
 
 @pytest.fixture
-def large(vault, write_note, chroma_follows):
+def large(vault: Path, write_note: Write, chroma_follows: None) -> Iterator[Any]:
     """Sixty notes that are searched by Chroma, because `exact_most` is low."""
     for i in range(60):
         write_note(f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse")
@@ -194,12 +201,12 @@ def large(vault, write_note, chroma_follows):
         yield index
 
 
-def ask(index, text, **asked):
+def ask(index: Any, text: str, **asked: Any) -> tuple[list[str], bool]:
     answer = Searcher(index).ask(Question(text, "semantic", **asked))
     return [hit.path for hit in answer.hits], answer.index.degraded
 
 
-def test_chroma_answers_what_exact_search_does(large):
+def test_chroma_answers_what_exact_search_does(large: Any) -> None:
     """
     With everything in Chroma its best hits are as good as the exact ones (ties in any order), and not degraded.
 
@@ -239,7 +246,7 @@ def test_chroma_answers_what_exact_search_does(large):
         assert ask(large, "word7 common", limit=10) == (expected, False)
 
 
-def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(large, write_note):
+def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(large: Any, write_note: Write) -> None:
     """Where Chroma answers, a run has a child fill it if a twentieth is missing; elsewhere the next command has."""
     behind = []
     for number in range(60, 65):
@@ -266,7 +273,7 @@ print(json.dumps([near["ids"][0] == rows["ids"][:1], len(rows["embeddings"][0]),
 
 
 @pytest.fixture
-def index(vault, write_note):
+def index(vault: Path, write_note: Write) -> Iterator[Any]:
     """Two embedded notes, and no Chroma yet."""
     text = "# Keys\n\nOf doors.\n\n## Rotation\n\nKeys are rotated.\n"
     write_note("ops/keys.md", text, topic="security", category="decision")
@@ -276,18 +283,18 @@ def index(vault, write_note):
         yield index
 
 
-def caught_up(index):
+def caught_up(index: Any) -> dict[str, Any]:
     assert follow.catch_up(index.catalog, index.chroma)
     return labels(index)
 
 
-def labels(index):
+def labels(index: Any) -> dict[str, Any]:
     """The metadata of every row of Chroma, by id."""
     with index.chroma.reading(index.chroma.current()) as collection:
         return {row["id"]: row for row in collection.get(include=["metadatas"])["metadatas"]}
 
 
-def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index, vault, write_note):
+def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index: Any, vault: Path, write_note: Write) -> None:
     """
     After catching up each text has a row with id, path, heading, category and topic; a second time writes nothing.
     Catching up is due after a new vector, a moved note or a deleted one, and not when nothing has changed.
@@ -329,7 +336,9 @@ def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index, vault, wri
     assert (json.loads(file.read_text())["folder"], follow.is_due(index)) == (kept["folder"], False)
 
 
-def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, vault, write_note, monkeypatch):
+def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(
+    index: Any, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     After each change Chroma has exactly the rows and metadata of the catalog, though only some rows are read: a moved or
     relabelled note gets new metadata without new vectors; a deleted one is gone, and comes back with its file.
@@ -341,13 +350,13 @@ def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, va
     sync.run(index)
     caught_up(index)
     index.embedder.taken()
-    changes = {
+    changes: dict[str, Callable[[], object]] = {
         "relabelled": lambda: write_note("b.md", note.format("b"), topic="other", category="plan", id="declared"),
         "first of a shared text gone": (vault / "a.md").unlink,
         "moved before the others": lambda: (vault / "c.md").rename(vault / "a.md"),
         "text replaced": lambda: write_note("a.md", "# c\n\nOf nothing.\n"),
         "text back, heading renamed": lambda: write_note("a.md", note.format("a").replace("Shared", "Its own")),
-        "all gone": lambda: [(vault / f"{name}.md").unlink() for name in "ab"],
+        "all gone": lambda: [*map(Path.unlink, (vault / "a.md", vault / "b.md"))],
     }
     for name, change in changes.items():
         later = time.time() + 2  # else all rows count as touched lately
@@ -360,7 +369,7 @@ def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, va
         assert index.embedder.taken() == (name in {"text replaced", "text back, heading renamed"}), name
 
 
-def test_a_watcher_keeps_chroma_up_in_a_child_process(index):
+def test_a_watcher_keeps_chroma_up_in_a_child_process(index: Any) -> None:
     """
     What is there, and a note that is deleted or written by another process while a watcher lives, is followed. The watcher
     loads no Chroma; only the child holds the lock, and it prints nothing on stdout.
@@ -387,7 +396,7 @@ with spellbook.open(sys.argv[1], embedder="hash") as book, watcher.Watcher(book)
     assert finished(python(code, index.config.vault))[0].split() == ["3", "2", "3", "False"]
 
 
-def test_a_reindex_leaves_a_child_that_follows(index, write_note, monkeypatch):
+def test_a_reindex_leaves_a_child_that_follows(index: Any, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `reindex` after one edit ends without Chroma; the child that it started fills it, and no lock is left open."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     write_note("new.md", "The zebra is new.")
@@ -402,7 +411,7 @@ main(["--vault", sys.argv[1], "reindex"])
     assert index.chroma.rows == 4
 
 
-def test_a_child_waits_for_the_one_before(index, chroma_follows):
+def test_a_child_waits_for_the_one_before(index: Any, chroma_follows: None) -> None:
     """
     A child that finds another one at work goes on after it; one that finds the catalog gone makes nothing. A stopped
     child loses nothing and reports nothing; if it fails, the error says so. In a small vault a query neither waits for
@@ -430,7 +439,7 @@ def test_a_child_waits_for_the_one_before(index, chroma_follows):
     assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
 
 
-def test_the_copy_is_read_by_any_client(index, tmp_path):
+def test_the_copy_is_read_by_any_client(index: Any, tmp_path: Path) -> None:
     """
     A process with only chromadb reads ids, vectors and metadata of the moment of the copy. It goes into an empty folder
     only; a file or a folder with contents is refused and stays. Before all notes are read there is no copy of some.

@@ -4,6 +4,8 @@ import contextlib
 import json
 import shutil
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,21 +16,21 @@ from tests.helpers import finished, python
 from tests.index.test_chroma import Store, garble
 
 
-def formless(folder):
+def formless(folder: Path) -> None:
     """Leave out of what form the folder is."""
     file = folder.with_name("chroma.json")
     file.write_text(json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != "form"}))
 
 
-def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, monkeypatch):
+def test_a_broken_folder_is_given_up_and_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     A broken folder or one of another form raises only Unavailable; the next catch-up writes all rows into a new one.
 
     A broken folder is deleted at once: it may be what fills the disk. Nothing is added to a disk that is nearly full.
     """
     block = units(20)
-    for break_it in (garble, shutil.rmtree, formless):
-        place = tmp_path / break_it.__name__
+    for number, break_it in enumerate[Callable[[Path], object]]((garble, shutil.rmtree, formless)):
+        place = tmp_path / str(number)
         place.mkdir()
         with contextlib.closing(Chroma(place, "f")) as first:
             first.catch_up(Store(block), 100)
@@ -62,7 +64,7 @@ for _ in range(3):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
-def test_files_that_end_the_processes_which_ask_are_built_anew(tmp_path):
+def test_files_that_end_the_processes_which_ask_are_built_anew(tmp_path: Path) -> None:
     """An index in which three processes ended, one after another, is given up, as is one whose rows are gone."""
     block = units(20)
     with contextlib.closing(Chroma(tmp_path, "f")) as chroma:

@@ -1,11 +1,17 @@
 """lookup: headings and blocks by which a part of a note is named."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index import lookup
+from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.text.unicode import slug
+from tests.helpers import Write
 
 NOTE = """# Trip
 
@@ -87,13 +93,13 @@ NAMES = {
 
 
 @pytest.fixture
-def trip(book, write_note):
+def trip(book: Spellbook, write_note: Write) -> Spellbook:
     write_note("trips/Trip.md", NOTE)
     book.refresh()
     return book
 
 
-def test_a_heading_leads_to_the_section_that_holds_it(trip):
+def test_a_heading_leads_to_the_section_that_holds_it(trip: Spellbook) -> None:
     """`note#Heading` of any level leads to its section: as it is written, as an anchor, below others, and by block."""
     for name, suffix in NAMES.items():
         for id in (f"Trip#{name}", f"trips/Trip.md#{name}", f"[[Trip#{name}]]"):
@@ -102,14 +108,15 @@ def test_a_heading_leads_to_the_section_that_holds_it(trip):
             assert not is_note
 
 
-def test_only_a_whole_section_is_changed(trip, vault):
+def test_only_a_whole_section_is_changed(trip: Spellbook, vault: Path) -> None:
     """Revising and erasing by a heading below a section name the section, and change nothing."""
     before = (vault / "trips/Trip.md").read_bytes()
-    for change in (
+    changes: tuple[Callable[[str], object], ...] = (
         lambda id: trip.revise(id, append="Zoe comes."),
         lambda id: trip.revise(id, "Nobody comes."),
-        lambda id: trip.erase(id),
-    ):
+        trip.erase,
+    )
+    for change in changes:
         for id in ("Trip#People#Guests", "[[Trip#손님 명단]]", "Trip#^bob-1"):
             with pytest.raises(InvalidInput, match="#people"):
                 change(id)
@@ -118,7 +125,7 @@ def test_only_a_whole_section_is_changed(trip, vault):
     assert "An end.\n" in (vault / "trips/Trip.md").read_text("utf-8")
 
 
-def test_names_of_nothing_name_nothing(trip):
+def test_names_of_nothing_name_nothing(trip: Spellbook) -> None:
     """A heading or a block that is not there is not found, and one that stands in two sections names both."""
     for name in ("Nobody", "People#Places", "Places#손님 명단", "^nobody", "^bob", "repeated-2", "guests-7"):
         with pytest.raises(MemoryNotFound):
@@ -137,8 +144,8 @@ def test_names_of_nothing_name_nothing(trip):
         max_size=8,
     )
 )
-def test_any_heading_leads_to_its_section(headings):
+def test_any_heading_leads_to_its_section(headings: list[tuple[int, str]]) -> None:
     """Whatever a heading below a section is, its key is the same as written, and as an anchor of it."""
     for _, text in headings:
-        anchor = lookup.slug(text.strip())
+        anchor = slug(text.strip())
         assert lookup.key_of(text) == lookup.key_of(anchor), (text, anchor)

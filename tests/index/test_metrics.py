@@ -118,12 +118,13 @@ def test_counts_are_by_the_hour_for_thirty_days(catalog: Catalog, monkeypatch: p
     for hour in (0, 5, 5, 23, 30):
         monkeypatch.setattr(time, "time", lambda hour=hour: start + hour * 3_600 + 60)
         catalog.usage.add({("search", 8): 1})
-    assert [catalog.usage.counts(hours).get("search", {}).get(8) for hours in (1, 8, 26, 48)] == [1, 2, 4, 5]
+    assert [catalog.usage.counts(hours)["search"][8] for hours in (1, 8, 26, 48)] == [1, 2, 4, 5]
     monkeypatch.setattr(time, "time", lambda: start + 40 * 86_400)
     catalog.usage.add({("find", bucket(2.0)): 90, ("find", bucket(500.0)): 10})
     assert rows(catalog, "SELECT DISTINCT name FROM counters") == [("find",)]
     found = Meter(catalog.usage).read()[0]["find"]
-    assert (found.count, found.p50, found.p95) == (100, pytest.approx(2, rel=0.15), pytest.approx(500, rel=0.15))
+    assert found.count == 100
+    assert [found.p50, found.p95] == pytest.approx([2, 500], rel=0.15)
 
     def add(first: int, last: int, day: int) -> None:
         at = start + day * 86_400
@@ -176,7 +177,7 @@ def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path)
         ("MEMORY_NOT_FOUND", "search", "cli", "There is no memory ….", 2),
         ("MEMORY_NOT_FOUND", "search", "stdio", "There is no memory ….", 1),
     ]
-    assert all(each["first"] <= each["last"] and len(str(each["errorId"])) == 12 for each in found)
+    assert all(str(each["first"]) <= str(each["last"]) and len(str(each["errorId"])) == 12 for each in found)
     stored = b"".join(file.read_bytes() for file in tmp_path.glob("catalog.db*"))
     assert (b"MEMORY_NOT_FOUND" in stored, b"duck" in stored) == (True, False)
     fail(MemoryNotFound("There is no memory 'x'."))

@@ -1,7 +1,10 @@
 """Nearest chunks: with deleted chunks and filters, as many come back as exist; exact search is exact."""
 
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,20 +13,21 @@ from spellbook.index import embed, sync
 from spellbook.index import nearest as searching
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.vectors import compact, restored, width_of
-from spellbook.index.filters import conditions
+from spellbook.index.filters import Filter, conditions
 from spellbook.index.nearest import Matrix, Nearest, Reasons
+from spellbook.index.opened import Index
 from spellbook.index.vectors import chroma, follow
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.blocks import as_rows, units
-from tests.helpers import Counting, note_writer, opened, rows
+from tests.helpers import Counting, Write, note_writer, opened, rows
 
 NOTES, RARE = 320, 64
 
 
 @pytest.fixture(scope="module", params=["exact", "chroma", "read"])
-def way(request, tmp_path_factory):
+def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int]:
     """Many notes that are nearer to "lighthouse" than the few of the category "rare", for each way to search."""
     folder = tmp_path_factory.mktemp(request.param)
     for i in range(NOTES):
@@ -40,20 +44,20 @@ def way(request, tmp_path_factory):
 
 
 @pytest.fixture
-def index(way, monkeypatch):
+def index(way: tuple[Path, str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """These notes and their index, as they were before another test changed them."""
     folder, name, most = way
     shutil.rmtree(folder)
     shutil.copytree(folder.with_name(f"{folder.name}.kept"), folder)
     if name == "read":  # from the catalog, as long as Chroma has nothing
         monkeypatch.setattr(searching, "BLOCK", 10)
-        monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
+        monkeypatch.setattr(embed, "maintain", lambda index: None)
     with opened(folder / "vault", state=folder / "state", exact_most=most) as index:
         sync.scan(index)
         yield index
 
 
-def found(index, filter=None, wanted=30, searcher=None):
+def found(index: Index, filter: Filter | None = None, wanted: int = 30, searcher: Nearest | None = None) -> list[str]:
     reasons = Reasons()
     with index.catalog.reading():
         query = index.embedder.embed_query("lighthouse")
@@ -63,7 +67,7 @@ def found(index, filter=None, wanted=30, searcher=None):
     return [chunk.path for chunks, _ in near for chunk in chunks]
 
 
-def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index):
+def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index: Index) -> None:
     """
     All chunks of a rare category are found, and as many as wanted of a common one. After most notes were deleted the
     rest is found and nothing else, also by a searcher that knew the others. Cosines are those of the stored vectors.
@@ -85,7 +89,7 @@ def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index):
 
 
 @pytest.mark.parametrize("way", ["read"], indirect=True)
-def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
+def test_a_large_vault_is_searched_before_chroma_has_it(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     New notes are found at once, deleted ones take no place, and an answer says if Chroma lacks many vectors. New and
     returning vectors are found on either side of `exact_most`.
@@ -115,7 +119,7 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, monkeypatch):
     assert not index.chroma.seq
 
 
-def test_a_vector_that_was_made_anew_takes_the_place_of_the_old_one():
+def test_a_vector_that_was_made_anew_takes_the_place_of_the_old_one() -> None:
     """A matrix that holds a key's vector searches by the one that the catalog has had since."""
     matrix, (old, new) = Matrix(), np.eye(2, dtype="<f4")
     matrix.add([("a", old.tobytes(), 1), ("b", old.tobytes(), 2)])
@@ -123,7 +127,7 @@ def test_a_vector_that_was_made_anew_takes_the_place_of_the_old_one():
     assert (matrix.nearest(new, 1), len(matrix), matrix.seq) == ([("a", 1.0)], 2, 3)
 
 
-def test_exact_most_of_zero_asks_chroma_always(vault, write_note, monkeypatch):
+def test_exact_most_of_zero_asks_chroma_always(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `exact_most = 0` in the settings Chroma answers in a vault of one note, and nothing is held in memory."""
     write_note(".spellbook/config.toml", "exact_most = 0\n")
     write_note("a.md", "lighthouse")
@@ -138,12 +142,12 @@ def test_exact_most_of_zero_asks_chroma_always(vault, write_note, monkeypatch):
         assert reasons == ["searched without Chroma: it is being built anew"]
 
 
-def failing(*_):
+def failing(*_: object) -> None:
     raise chroma.Unavailable("it is being built anew")
 
 
 @pytest.mark.parametrize("way", ["chroma"], indirect=True)
-def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
+def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     As many come back as exist, and a filter is filled: Chroma's graph can lose the way beside deleted vectors. A text
     that Chroma lacks is found beside those it has. Where it fails, the catalog answers as near, and says so.
@@ -163,13 +167,15 @@ def test_chroma_may_answer_with_fewer_than_it_holds_or_fail(index, monkeypatch):
     assert all(exact >= near - 0.001 for exact, near in zip(exactly, by_chroma, strict=True))
     assert len(Nearest(index).chunks(query, conditions({"category": "rare"}), 30, Reasons())) == NOTES // RARE
     monkeypatch.setattr(chroma.Chroma, "nearest", whole)
-    monkeypatch.setattr(sync.embed, "maintain", lambda index: None)
+    monkeypatch.setattr(embed, "maintain", lambda index: None)
     note_writer(index.config.vault)("new.md", "lighthouse")
     sync.run(index)
     assert (found(index)[0], len(found(index))) == ("new.md", 30)
 
 
-def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, write_note, monkeypatch):
+def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If fewer texts than wanted have a vector, these are all that is looked for."""
     for i in range(40):
         write_note(f"{i:02}.md", f"lighthouse {i}")
@@ -183,15 +189,15 @@ def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, wri
 
 
 @pytest.mark.parametrize("way", ["exact"], indirect=True)
-def test_a_search_goes_on_as_it_began(index, monkeypatch):
+def test_a_search_goes_on_as_it_began(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that began exact stays so, although the vault becomes too large meanwhile."""
     searcher, by_key, first = Nearest(index), index.catalog.by_key, [True]
 
-    def grow():
+    def grow() -> None:
         object.__setattr__(index.config, "exact_most", 1)
         assert len(found(index, searcher=searcher)) == 30
 
-    def slowly(*asked):
+    def slowly(*asked: Any) -> Any:
         if first:
             first.clear()
             with ThreadPoolExecutor(1) as other:
@@ -202,7 +208,7 @@ def test_a_search_goes_on_as_it_began(index, monkeypatch):
     assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE
 
 
-def test_matrix_is_exact():
+def test_matrix_is_exact() -> None:
     """
     The nearest are numpy's, in the same order and with the same cosines, however the matrix grew. With `keys`, only those
     count. A repeated key keeps its row; a vector of another width is skipped.
@@ -227,7 +233,7 @@ def test_matrix_is_exact():
 # -- stored vectors: each stored once, visible to all followers, within a size limit; a note's labels hav
 
 
-def labelled(index):
+def labelled(index: Index) -> list[tuple[str, str, str, bool]]:
     """All labels: path, kind, text, and whether the vector is there under the right key."""
     sql = "SELECT path, labels.kind, text, key FROM labels JOIN notes USING (note) ORDER BY 1, 2, 3"
     found = rows(index.catalog, sql)
@@ -235,7 +241,7 @@ def labelled(index):
     return [(path, kind, text, key in there and key == label_key(right, kind, text)) for path, kind, text, key in found]
 
 
-def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vault, write_note):
+def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vault: Path, write_note: Write) -> None:
     """Beyond the limit, the longest unused vectors are deleted first; used ones never are."""
     for i in range(6):
         write_note(f"{i}.md", f"text number {i}")
@@ -255,7 +261,7 @@ def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vau
         assert (index.catalog.counts().pending, vectors.evict(1)) == (0, 0)
 
 
-def test_who_follows_seq_sees_vectors_that_come_back(vault, write_note):
+def test_who_follows_seq_sees_vectors_that_come_back(vault: Path, write_note: Write) -> None:
     """
     The vector of a note that was away and came back, and the vectors of a catalog that was built again. Switching
     embedders embeds texts and labels anew; going back embeds nothing, and each vector has a new `seq`.
@@ -298,7 +304,7 @@ def test_who_follows_seq_sees_vectors_that_come_back(vault, write_note):
         assert index.catalog.vectors.changes(mark) == index.catalog.vectors.changes(0) != []
 
 
-def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, write_note):
+def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault: Path, write_note: Write) -> None:
     """
     Texts that a search asked for come first, then titles, questions and texts; who waits gets the texts first. A new
     title is embedded, an old one is kept as cache until it must go, and what two notes share is one vector.
@@ -340,7 +346,7 @@ def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, 
         assert [label[3] for label in labelled(index)] == [True]
 
 
-def test_a_vector_keeps_its_direction():
+def test_a_vector_keeps_its_direction() -> None:
     """
     What is read back is a unit vector, as wide as before, and so near that no ranking changes. Vectors of two embedders
     are read together, and a vector of zeros stays one.

@@ -4,20 +4,24 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spellbook.index import reader_processes, sync
+from spellbook.index.catalog.rows import FileEntry
 from spellbook.index.extract import entries
+from spellbook.index.opened import Index
 from spellbook.index.reader_processes import Readers
-from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told, until
+from tests.helpers import PATIENCE, Write, finished, from_scratch, opened, python, told, until
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
 
 
 @pytest.fixture
-def index(vault, write_note):
+def index(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes of many kinds, some unreadable, one missing."""
     for i in range(30):
         text = f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n"
@@ -31,7 +35,7 @@ def index(vault, write_note):
         yield opening
 
 
-def timeless(listed):
+def timeless(listed: Iterable[list[FileEntry]]) -> list[list[object]]:
     """Entries without the time at which they were read."""
     return [
         [(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece]
@@ -39,7 +43,7 @@ def timeless(listed):
     ]
 
 
-def test_others_read_what_this_process_would(index, monkeypatch, tmp_path):
+def test_others_read_what_this_process_would(index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """
     Entries come in the requested order with equal fields, faults and odd bytes included. If a reader is killed, nothing
     is missing and nothing is doubled. If the interpreter is missing, another program, or never answers, this process
@@ -67,7 +71,7 @@ def test_others_read_what_this_process_would(index, monkeypatch, tmp_path):
     assert all(process.wait(PATIENCE) for process in others.processes)
 
 
-def test_a_reader_ends_with_whoever_started_it(index):
+def test_a_reader_ends_with_whoever_started_it(index: Index) -> None:
     """If the parent is killed, its readers end."""
     code = """
 import os, sys
@@ -84,7 +88,7 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
     pids = [int(word) for word in asking.communicate(timeout=PATIENCE)[0].split()]
     assert pids
 
-    def is_gone(pid):
+    def is_gone(pid: int) -> bool:
         try:
             os.kill(pid, 0)
             # Whoever inherits it may not have asked for its end yet.
@@ -95,10 +99,17 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
     until(lambda: all(map(is_gone, pids)))
 
 
-def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monkeypatch):
+def test_an_index_that_others_read_for_is_the_same(
+    index: Index, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many files are read by other processes and committed here, with the same index; few are read here."""
     started = []
-    monkeypatch.setattr(sync.readers, "Readers", lambda *given: started.append(given) or Readers(*given))
+
+    def counted(*given: Any) -> Readers:
+        started.append(given)
+        return Readers(*given)
+
+    monkeypatch.setattr(reader_processes, "Readers", counted)
     with monkeypatch.context() as lowered:
         lowered.setattr(sync, "MANY", 1)
         assert (sync.run(index).added, len(started)) == (35, 1)
@@ -107,7 +118,7 @@ def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monke
     assert (sync.run(index).changed, len(started)) == (1, 1)
 
 
-def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
+def test_a_script_without_a_guard_runs_once(index: Index, vault: Path, tmp_path: Path) -> None:
     """Readers do not run the program's main module, which may do anything, and load nothing heavy."""
     script = tmp_path / "script.py"
     script.write_text(
@@ -120,7 +131,7 @@ def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
     assert finished(python(f"import sys; from spellbook.index.reader_processes import serve; print({heavy})")) == ["[]"]
 
 
-def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
+def test_what_a_killed_write_left_is_swept(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Spellbook's temporary files, also in the state folder, are deleted after an hour; younger ones and others' files stay.
     """

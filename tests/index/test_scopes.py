@@ -13,10 +13,8 @@ from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import Write
 
-CHUNK = {
-    "text": "The crane lifts the copper over the quay of the harbour.",
-    "metadata": {"topic": "crane", "keywords": ["crane"]},
-}
+META = {"topic": "crane", "keywords": ["crane"]}
+CHUNK = {"text": "The crane lifts the copper over the quay of the harbour.", "metadata": META}
 
 
 SCOPES = [
@@ -105,7 +103,7 @@ def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
         assert "scope: acme" in (notes / mine.path).read_text("utf-8")
         assert book.scribe(CHUNK).written == ()
         [shared] = book.scribe(
-            {"text": "Everybody may know of the ferry at noon.", "metadata": {**CHUNK["metadata"], "scope": "shared"}}
+            {"text": "Everybody may know of the ferry at noon.", "metadata": {**META, "scope": "shared"}}
         ).written
     with books.open(notes, embedder="hash", scope="globex") as book:
         assert [hit.path for hit in book.find("ferry").hits] == [shared.path]

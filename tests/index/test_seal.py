@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,7 +20,7 @@ from spellbook.index import reindex_seal
 from spellbook.index.reindex_seal import nothing_to_do
 from spellbook.settings import config, paths
 from spellbook.vault.vault import Vault
-from tests.helpers import PATIENCE, finished, note_writer, python, until
+from tests.helpers import PATIENCE, Write, finished, note_writer, python, until
 
 SENTENCE = "2 notes: nothing new. 2 sections, 0.0 s."
 timeless = pytest.mark.skipif(sys.platform == "win32", reason="Windows tells no time of the last change of a file")
@@ -26,18 +28,18 @@ PROGRAM = [sys.executable, "-c", "import sys; sys.argv[0] = 'spellbook'; from sp
 
 
 @pytest.fixture(autouse=True)
-def _embedder(monkeypatch):
+def _embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
 
 
-def reindex(vault, *options):
+def reindex(vault: Path, *options: str) -> str:
     """Run the command without the shortcut and return what it prints."""
     result = CliRunner().invoke(main, ["--vault", str(vault), "reindex", *options])
     assert result.exit_code == 0, result.output
     return result.stdout.strip()
 
 
-def run(*arguments, **environment):
+def run(*arguments: object, **environment: str) -> tuple[list[str], set[str]]:
     """Run the program as a person does; return what it prints, and the modules that it imports."""
     environment = {**os.environ, **environment, "PYTHONPROFILEIMPORTTIME": "1"}
     command = [*PROGRAM, *map(str, arguments)]
@@ -45,13 +47,13 @@ def run(*arguments, **environment):
     return done.stdout.splitlines(), set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
 
 
-def sealing(vault):
+def sealing(vault: Path) -> str | None:
     """Run until the notes' stamps are old enough to be trusted, and return what the seal says."""
     until(lambda: reindex(vault) and reindex_seal.answer(str(vault)))
     return reindex_seal.answer(str(vault))
 
 
-def made(folder):
+def made(folder: Path) -> Path:
     """Write a vault of two notes, index it and seal it."""
     write = note_writer(folder)
     write(".spellbook/config.toml", "exact_most = 1\n")
@@ -64,28 +66,28 @@ def made(folder):
 
 
 @pytest.fixture
-def sealed(vault):
+def sealed(vault: Path) -> Path:
     """A sealed vault of two notes."""
     return made(vault)
 
 
-def state(vault):
+def state(vault: Path) -> Path:
     return config.load(vault).state
 
 
-def put(file, text):
+def put(file: Path, text: str) -> None:
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
 
 
-def edit_in_place(file):
+def edit_in_place(file: Path) -> None:
     """Change a file's bytes, and neither its size nor its time."""
     status = file.stat()
     file.write_bytes(file.read_bytes().swapcase())
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def replace_alike(file):
+def replace_alike(file: Path) -> None:
     """Replace a file by one with the same time and size, as a restored backup does."""
     status, new = file.stat(), file.with_suffix(".new")
     new.write_bytes(file.read_bytes().upper())
@@ -94,7 +96,7 @@ def replace_alike(file):
 
 
 SCRIBED = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md')"
-CHANGES = {
+CHANGES: dict[str, Callable[[Path], object]] = {
     "edited": lambda vault: put(vault / "a.md", "# A\n\nother"),
     "added, in capitals": lambda vault: put(vault / "deep/C.MD", "c"),
     "removed": lambda vault: (vault / "a.md").unlink(),
@@ -118,7 +120,7 @@ CHANGES = {
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
+def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A sealed vault with its state, to be copied for each change."""
     folder = tmp_path_factory.mktemp("sealed") / "kept"
     with pytest.MonkeyPatch.context() as patch:
@@ -135,7 +137,9 @@ def original(tmp_path_factory):
         for name, change in CHANGES.items()
     ],
 )
-def test_whatever_there_is_to_do_breaks_the_seal(original, monkeypatch, change):
+def test_whatever_there_is_to_do_breaks_the_seal(
+    original: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
     """After any change of notes, settings or index, by any process, the seal is invalid."""
     monkeypatch.setenv("SPELLBOOK_STATE", str(original.parent / "state"))
     assert sealing(original)
@@ -149,7 +153,7 @@ def test_whatever_there_is_to_do_breaks_the_seal(original, monkeypatch, change):
         Path(f"{folder}.copy").rename(folder)
 
 
-def test_other_files_do_not_matter(sealed, write_note, monkeypatch):
+def test_other_files_do_not_matter(sealed: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Files that are no notes leave the seal valid: git's files, pictures. A folder that is away and back does too. Another
     embedder or Chroma setting in the environment makes the seal invalid.
@@ -173,11 +177,11 @@ def test_other_files_do_not_matter(sealed, write_note, monkeypatch):
             patch.setenv(name, "http://localhost:1")
             assert reindex_seal.answer(str(sealed)) is None
     for path, text, age in (("young.md", "text", -3600), ("broken.md", "---\na: [\n---\ntext", 100)):
-        file = write_note(path, text, age=age)
+        note = write_note(path, text, age=age)
         for _ in range(2):
             CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
             assert reindex_seal.answer(str(sealed)) is None
-        file.unlink()
+        note.unlink()
     sealing(sealed)
     with FileLock(state(sealed) / "chroma-follow.lock"):
         write_note("c.md", "text", age=100)
@@ -187,7 +191,7 @@ def test_other_files_do_not_matter(sealed, write_note, monkeypatch):
     assert sealing(sealed)
 
 
-def test_the_program_says_it_without_importing_anything(sealed, write_note):
+def test_the_program_says_it_without_importing_anything(sealed: Path, write_note: Write) -> None:
     """
     With a valid seal a few small modules print the usual words, or the JSON of the long way; other forms go to click. If
     the reader of stdout is gone, the program ends quietly. While texts are pending, only a run with `--words-only` has
@@ -210,9 +214,9 @@ def test_the_program_says_it_without_importing_anything(sealed, write_note):
         own = {name for name in modules if name.startswith("spellbook")} - of_translation
         assert own == {"spellbook", *(f"spellbook.{name}" for name in names)}
         assert not modules & {"click", "sqlite3", "dataclasses", "pathlib", "json", "platformdirs"}
-    [printed], modules = run("--vault", sealed, "reindex", "--json")
+    [shown], modules = run("--vault", sealed, "reindex", "--json")
     assert "click" not in modules
-    one, other = (re.sub(r'"seconds": [\d.]+', "", each) for each in (printed, reindex(sealed, "--json")))
+    one, other = (re.sub(r'"seconds": [\d.]+', "", each) for each in (shown, reindex(sealed, "--json")))
     assert one == other
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
     for options in (["--full"], ["--full", "--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]):
@@ -237,7 +241,9 @@ def test_the_program_says_it_without_importing_anything(sealed, write_note):
     assert not nothing_to_do(["--vault", str(sealed), "reindex", "--words-only"]), "nothing waits any more"
 
 
-def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch, tmp_path):
+def test_a_reindex_with_nothing_to_do_writes_nothing(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """
     A no-op reindex changes no byte of the index; it lists each folder once and opens no note. A seal cut off anywhere, a
     damaged one, one of other files or of another Spellbook is invalid, without an error.
@@ -251,7 +257,7 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch, tmp_pa
     assert reindex_seal.stamps(str(sealed), str(state(sealed))) == seen
     listed, scandir = [], os.scandir
 
-    def noted(place):
+    def noted(place: Any) -> Any:
         listed.append(os.readlink(f"/proc/self/fd/{place}") if isinstance(place, int) else str(place))
         return scandir(place)
 
@@ -284,7 +290,7 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed, monkeypatch, tmp_pa
 @pytest.mark.parametrize(
     "variables", [{}, *({"XDG_STATE_HOME": home} for home in ("/elsewhere", "", "elsewhere"))], ids=str
 )
-def test_the_folder_of_an_index(monkeypatch, variables):
+def test_the_folder_of_an_index(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
     """
     The state folder is named after the vault and a hash of its path, so that the next version finds it. By default it is
     where platformdirs puts it.

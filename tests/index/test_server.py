@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spellbook.editing import erase
 from spellbook.index import embed, sync
+from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.index.vectors.chroma_server import Server
@@ -23,7 +25,7 @@ from spellbook.library import doctor
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
-from tests.helpers import Counting, note_writer, opened, until
+from tests.helpers import Counting, Write, note_writer, opened, until
 from tests.models.speaking import nowhere
 
 NOTES = 80
@@ -60,7 +62,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def client(url: str):
+def client(url: str) -> Any:
     import chromadb
 
     return chromadb.HttpClient(host="127.0.0.1", port=int(url.rpartition(":")[2]))
@@ -75,7 +77,7 @@ def url(service: str) -> str:
 
 
 @contextlib.contextmanager
-def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NOTES, **settings):
+def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NOTES, **settings: Any) -> Iterator[Any]:
     """A machine with its own copy of a vault and its own state; its index, kept up. Without `url` the environment says it."""
     vault = folder / "vault"
     if not vault.exists():
@@ -88,23 +90,23 @@ def machine(folder: Path, url: str, *, word: str = "lighthouse", notes: int = NO
         yield index
 
 
-def keep_up(index):
+def keep_up(index: Index) -> sync.Report:
     report = sync.run(index)
     with contextlib.suppress(Unavailable):
         follow.complete(index)
     return report
 
 
-def ask(index, text=QUESTION):
+def ask(index: Index, text: str = QUESTION) -> tuple[list[tuple[str, float]], bool]:
     answer = Searcher(index).ask(Question(text, "semantic", limit=10))
     return [(hit.path, round(hit.score, 4)) for hit in answer.hits], answer.index.degraded
 
 
-def names(url):
+def names(url: str) -> list[tuple[str, int]]:
     return sorted((each.name, each.count()) for each in client(url).list_collections())
 
 
-def test_another_machine_embeds_one_text_in_fifty(tmp_path, url):
+def test_another_machine_embeds_one_text_in_fifty(tmp_path: Path, url: str) -> None:
     """
     A second machine takes the vectors, titles' too, embeds one in fifty to compare it, and answers with the same hits
     and scores, small or large. Notes that one machine adds later, another finds on the server with its next large change.
@@ -136,7 +138,7 @@ def test_another_machine_embeds_one_text_in_fifty(tmp_path, url):
             assert three.embedder.taken() == embedded
 
 
-def test_another_vault_on_the_server_changes_nothing(tmp_path, url):
+def test_another_vault_on_the_server_changes_nothing(tmp_path: Path, url: str) -> None:
     """A far larger vault whose notes are as near changes no hit of the first, and neither deletes the other's rows."""
     with machine(tmp_path / "one", url, exact_most=1) as one:
         before = ask(one)
@@ -152,7 +154,7 @@ def test_another_vault_on_the_server_changes_nothing(tmp_path, url):
         assert ask(one) == before
 
 
-def test_a_server_that_dies(tmp_path, monkeypatch):
+def test_a_server_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Answers go on exactly, and say so; the machine embeds for itself, and brings the server up to date later. If it cannot
     be reached, notes are indexed and found exactly, and no Chroma is made beside them.
@@ -177,7 +179,7 @@ def test_a_server_that_dies(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", ["width", "length", "nothing"])
-def test_wrong_vectors_are_refused(tmp_path, url, wrong, caplog):
+def test_wrong_vectors_are_refused(tmp_path: Path, url: str, wrong: str, caplog: pytest.LogCaptureFixture) -> None:
     """Vectors of another width or length, and rows that are no numbers of use, are embedded here instead."""
     with machine(tmp_path / "one", url) as one:
         texts = client(url).get_collection(names(url)[1][0])
@@ -197,7 +199,9 @@ def test_wrong_vectors_are_refused(tmp_path, url, wrong, caplog):
 
 
 @pytest.mark.parametrize("wrong", ["texts", "labels"])
-def test_a_collection_with_another_vector_is_not_believed(tmp_path, url, wrong, caplog):
+def test_a_collection_with_another_vector_is_not_believed(
+    tmp_path: Path, url: str, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """
     One vector that differs from our own, where it is compared, is enough: none of that collection is taken or searched,
     `status` and `doctor` name it, and own vectors are made; the other collection is taken. A new collection under the
@@ -226,11 +230,13 @@ def test_a_collection_with_another_vector_is_not_believed(tmp_path, url, wrong, 
         assert [count for _, count in names(url)] == [NOTES, NOTES]
 
 
-def test_what_was_taken_before_a_wrong_vector_is_dropped(tmp_path, url, monkeypatch):
+def test_what_was_taken_before_a_wrong_vector_is_dropped(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the second request of a call brings wrong vectors, those of the first are made here too; titles' are kept."""
     given, whole = list[int](), Server.fetch
 
-    def fetch(server, part, keys, width):
+    def fetch(server: Server, part: str, keys: Sequence[str], width: int) -> dict[str, bytes]:
         found = whole(server, part, keys, width)
         if part == "labels" or not found:
             return found
@@ -259,7 +265,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_file_beside_the_catalog_says_nothing(tmp_path, text):
+def test_a_broken_file_beside_the_catalog_says_nothing(tmp_path: Path, text: str) -> None:
     """What chroma.json and chroma-server.json hold is no error of a question: the vectors are compared without Chroma."""
     server, chroma = Server(tmp_path, "f", nowhere()), Chroma(tmp_path, "f")
     for file in ("chroma.json", "chroma-server.json"):
@@ -368,7 +374,9 @@ def pretending(answer: Callable[[bytes], Iterator[bytes]]) -> Iterator[tuple[str
 
 
 @pytest.mark.parametrize("name", [*SLOW, *WRONG])
-def test_a_question_goes_on_without_a_server_that_is_none(tmp_path, write_note, vault, name):
+def test_a_question_goes_on_without_a_server_that_is_none(
+    tmp_path: Path, write_note: Write, vault: Path, name: str
+) -> None:
     """
     Whatever the server does, a question waits two seconds for it in all, answers exactly, and says so, in none of the
     server's words. Questions after it, in this process or another, do not ask for a while. What stands in a key is no hit.
@@ -395,7 +403,7 @@ def test_a_question_goes_on_without_a_server_that_is_none(tmp_path, write_note, 
         assert len(asked) == count
 
 
-def test_what_is_erased_for_good_leaves_the_server(tmp_path, url):
+def test_what_is_erased_for_good_leaves_the_server(tmp_path: Path, url: str) -> None:
     """Its vectors are deleted there, those of titles too; the others stay, and the other machine goes on with them."""
     with machine(tmp_path / "one", url, notes=5) as one, machine(tmp_path / "two", url, notes=5) as two:
         keys = one.catalog.vectors.keys_of(["03.md"])

@@ -1,16 +1,12 @@
 """Names that no note has: which notes are suggested in their place."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from spellbook.index import suggestions
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import MemoryNotFound
-
-Write = Callable[..., Path]
+from tests.helpers import Write
 
 
 @pytest.fixture

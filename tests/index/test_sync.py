@@ -4,7 +4,11 @@ import contextlib
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -12,13 +16,16 @@ from filelock import FileLock
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.rows import KnownFile
+from spellbook.index.opened import Index
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
+from spellbook.models.base import Vectors
 from spellbook.notes import chunks
 from spellbook.notes.files import Stamp
-from spellbook.search.question import Question
+from spellbook.search.question import Answer, Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, StorageError
-from tests.helpers import PATIENCE, Counting, Failing, from_scratch, opened, rows, told
+from spellbook.vault.listing import Listing
+from tests.helpers import PATIENCE, Counting, Failing, Write, from_scratch, opened, rows, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS
 OLD, CHANGED = Stamp(10, THEN, 1), Stamp(10, 1, 1, THEN + 1)
@@ -42,7 +49,7 @@ LIKELY = [
 ]
 
 
-def test_plan():
+def test_plan() -> None:
     """
     Only new, changed and unsettled files are read; missing files are dropped only if their folder was readable. Many
     files missing with none new looks like a drive that is not mounted.
@@ -51,25 +58,26 @@ def test_plan():
         assert plan(disk, known) == expected
         assert plan(disk, known, full=True) == Plan(tuple(disk), expected.gone)
         assert plan(disk, {**known, "hidden/b": KNOWN}, ("hidden/",)) == expected
-    for read, gone, known, unlikely in LIKELY:
+    for read, gone, count, unlikely in LIKELY:
         work = Plan(tuple(f"new{i}" for i in range(read)), tuple(f"p{i}" for i in range(gone)))
-        assert is_unlikely(work, dict.fromkeys((f"p{i}" for i in range(known)), KNOWN)) is unlikely
+        assert is_unlikely(work, dict.fromkeys((f"p{i}" for i in range(count)), KNOWN)) is unlikely
 
 
+Call = Callable[..., Any]
 COUNTS = ("scanned", "added", "changed", "moved", "removed", "unchanged", "embedded", "reused")
 
 
-def counts(report):
+def counts(report: object) -> dict[str, int]:
     return {name: getattr(report, name) for name in COUNTS if getattr(report, name)}
 
 
 @pytest.fixture
-def embedder():
+def embedder() -> Counting:
     return Counting()
 
 
 @pytest.fixture
-def index(vault, write_note, embedder):
+def index(vault: Path, write_note: Write, embedder: Counting) -> Iterator[Index]:
     """Four notes with two sections each below a bare title, indexed, with stamps old enough to be trusted."""
     for i in range(4):
         write_note(f"f/{i}.md", f"# Note {i}\n\n## One\n\nfirst {i}\n\n## Two\n\nsecond {i}\n", age=100)
@@ -80,7 +88,7 @@ def index(vault, write_note, embedder):
         yield opening
 
 
-def test_nothing_to_do_is_nothing_done(index, vault):
+def test_nothing_to_do_is_nothing_done(index: Index, vault: Path) -> None:
     """
     A run over an unchanged vault writes nothing: the generation stays. So it does for a file that came back, or was
     written while it was read, and for keys of another embedding.
@@ -90,6 +98,7 @@ def test_nothing_to_do_is_nothing_done(index, vault):
     assert (counts(report), report.generation) == ({"scanned": 4, "unchanged": 4}, generation)
     assert (report.chunks, report.pending) == (12, 0)
     read = extract.read(index.vault, "f/0.md", sync.rules(index))
+    assert read is not None
     assert apply((), ["f/0.md"], index.vault.spelled, index.embedder.fingerprint) == ([], [])
     assert apply([read], (), index.vault.stamp, "another embedding") == ([], [])
     (vault / "f/0.md").write_text("written meanwhile")
@@ -98,7 +107,9 @@ def test_nothing_to_do_is_nothing_done(index, vault):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
-def test_stamps_that_change_alone_and_edits_that_keep_them(index, vault, embedder, tmp_path):
+def test_stamps_that_change_alone_and_edits_that_keep_them(
+    index: Index, vault: Path, embedder: Counting, tmp_path: Path
+) -> None:
     """
     A file with the same bytes is read once more, and nothing is written of its note: time, permissions, hard links.
 
@@ -107,9 +118,9 @@ def test_stamps_that_change_alone_and_edits_that_keep_them(index, vault, embedde
     """
     generation, file = index.catalog.generation, vault / "f/0.md"
     for touch in (
-        lambda: os.utime(file, ns=(5, 5)),
-        lambda: file.chmod(0o600),
-        lambda: os.link(file, tmp_path / "other name"),
+        partial(os.utime, file, ns=(5, 5)),
+        partial(file.chmod, 0o600),
+        partial(os.link, file, tmp_path / "other name"),
     ):
         before = index.catalog.notes.known()
         touch()
@@ -125,6 +136,7 @@ def test_stamps_that_change_alone_and_edits_that_keep_them(index, vault, embedde
     assert [hit.path for hit in Searcher(index).ask(Question("extra", "keyword")).hits] == ["f/0.md"]
     file.write_text(file.read_text().replace("extra", "third"))
     stamp = index.vault.stamp("f/0.md")
+    assert stamp is not None
     sql = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ? WHERE path = 'f/0.md'"
     rows(index.catalog, sql, *stamp, stamp.mtime_ns + 10 * SETTLED_NS)
     assert counts(sync.scan(index)) == {"scanned": 4, "unchanged": 4}
@@ -137,21 +149,21 @@ REWRITTEN = "# Note 0\n\n## One\n\nfirst 0\n\n## Two\n\nrewritten\n"
 APART = {"f/0.md": "# Note 0\n\n## One\n\nfirst 0\n", "f/9.md": "# Note 0\n\n## Two\n\nsecond 0\n"}
 
 
-def written(**texts):
+def written(**texts: str) -> Callable[[Path], object]:
     """A change that writes these notes."""
     return lambda vault: [(vault / path).write_text(text) for path, text in texts.items()]
 
 
-def contents(vault):
+def contents(vault: Path) -> dict[Path, str]:
     return {file: file.read_text() for file in vault.rglob("*.md")}
 
 
-def lose_one_and_find_two(vault):
+def lose_one_and_find_two(vault: Path) -> None:
     shutil.copy(vault / "f/0.md", vault / "x.md")
     (vault / "f/0.md").rename(vault / "y.md")
 
 
-def change_in_every_way(vault):
+def change_in_every_way(vault: Path) -> None:
     written(**{"new.md": "entirely new", "f/0.md": REWRITTEN})(vault)
     (vault / "f/1.md").unlink()
     (vault / "f/2.md").rename(vault / "moved.md")
@@ -171,7 +183,9 @@ def change_in_every_way(vault):
         pytest.param(change_in_every_way, False, {"scanned": 4, "added": 1, "changed": 1, "moved": 1, "removed": 1, "unchanged": 1, "embedded": 2, "reused": 3}, id="everything"),
     ],
 )  # fmt: skip
-def test_changes_are_counted_as_a_person_would(index, vault, embedder, tmp_path, change, full, expected):
+def test_changes_are_counted_as_a_person_would(
+    index: Index, vault: Path, embedder: Counting, tmp_path: Path, change: Any, full: bool, expected: dict[str, Any]
+) -> None:
     """
     Added, changed, removed, moved and embedded are told as they are; text that was embedded before is not embedded
     again, wherever it moves. Switching branches there and back embeds each branch's texts once.
@@ -190,7 +204,7 @@ def test_changes_are_counted_as_a_person_would(index, vault, embedder, tmp_path,
         assert (report.embedded, embedder.taken(), report.pending) == (0, 0, 0)
 
 
-def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note, tmp_path):
+def test_one_bad_note_is_reported_and_the_others_indexed(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """
     Undecodable, too large and faulty notes are each named, one that becomes so leaves; everything else is found. A note
     replaced by a link out of the vault is removed with a reason by the first run; later runs change nothing.
@@ -223,12 +237,14 @@ def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note, tmp_
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note, monkeypatch, caplog):
+def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """An unexpected error in one note, as it is read or kept, is a fault of that note alone."""
     cut, links = chunks.cut, Links.add
 
-    def breaking(whole, error, is_bad):
-        def breaks(*given):
+    def breaking(whole: Call, error: Exception, is_bad: Call) -> Call:
+        def breaks(*given: Any) -> Any:
             if is_bad(given):
                 raise error
             return whole(*given)
@@ -250,7 +266,7 @@ def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note,
     assert "bad.md" in caplog.text
 
 
-def test_ids(vault, write_note, tmp_path):
+def test_ids(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """
     Of two files with one id the older keeps it: the copy is known by its path, both are named, and it gets the id when
     the original, also renamed, is gone.
@@ -261,11 +277,11 @@ def test_ids(vault, write_note, tmp_path):
     write_note("z/original.md", "text", id="abc", age=100)
     with opened(vault) as index:
 
-        def holders(*ids):
+        def holders(*ids: str) -> list[str]:
             sync.run(index)
             return [index.catalog.note(id)[0].path for id in ids]
 
-        def named():
+        def named() -> list[str]:
             return [fault.path for fault in index.catalog.notes.twins()]
 
         sync.run(index)
@@ -297,7 +313,9 @@ def test_ids(vault, write_note, tmp_path):
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path, monkeypatch):
+def test_an_unmounted_drive_is_no_deletion(
+    vault: Path, write_note: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     Many missing notes stop the run and stay in the index, and searches under a watcher report the loss too; existing
     ones are still read. With `full` they are removed.
@@ -310,7 +328,7 @@ def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path, monkeypa
         sync.run(index)
         walk = index.vault.walk
 
-        def late():
+        def late() -> Listing:
             monkeypatch.setattr(index.vault, "walk", walk)
             listing = walk()
             (vault / "later").rename(vault / "earlier")
@@ -332,7 +350,7 @@ def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path, monkeypa
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault, write_note):
+def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault: Path, write_note: Write) -> None:
     """
     If embedding fails notes are found by words, and the next run finishes. If the embedder refuses one text, by any
     error, the others of its batch are embedded and it stays pending.
@@ -340,7 +358,7 @@ def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault, write
     refusals = [EmbeddingError("no such letter"), ValueError("an error of its own")]
 
     class Picky(Counting):
-        def embed_passages(self, texts):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
             if any("refused" in text for text in texts):
                 raise refusals[0]
             return super().embed_passages(texts)
@@ -363,7 +381,7 @@ def test_an_embedder_that_fails_keeps_no_other_text_from_its_vector(vault, write
         assert counts(sync.run(index)) == {"scanned": 8, "unchanged": 8, "embedded": 1}
 
 
-def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embedder):
+def test_embedding_is_newest_first_bounded_and_resumable(vault: Path, write_note: Write, embedder: Counting) -> None:
     """
     At most `most` texts are embedded, newest files first; a later call continues. Notes with many links count as newer.
     While another process embeds, a search embeds nothing and a run goes on once that one has ended.
@@ -388,7 +406,7 @@ def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embe
         assert index.catalog.waiting.in_order() == []
 
 
-def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
+def test_what_a_search_finds_by_words_is_embedded_next(vault: Path, write_note: Write) -> None:
     """
     During a long run, texts that a search found by words are embedded next, also from another process. While another
     process commits, a search answers at once and only skips the hint.
@@ -396,28 +414,28 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
     for i in range(200):
         write_note(f"{i:03}.md", f"{'lighthouse' if i in {120, 180} else 'text'} {i:03}", age=100 + i)
 
-    def ask(index, word):
+    def ask(index: Index, word: str) -> Answer:
         return Searcher(index).ask(Question(word, "keyword", keywords=(word,)))
 
     class Asked(Counting):
-        def embed_passages(self, texts):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
             if not self.texts:
                 with opened(vault) as other:
                     answer = ask(other, "lighthouse")
                     assert (len(answer.hits), answer.index.pending) == (2, 200)
             return super().embed_passages(texts)
 
-    with opened(vault, Asked()) as index:
+    with opened(vault, embedder := Asked()) as index:
         sync.scan(index)
         with contextlib.closing(sqlite3.connect(index.catalog.file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert len(ask(index, "text").hits) == 5
             assert index.catalog.waiting.asked_for() == []
-        assert embed.embed_texts(index) == len(index.embedder.texts) == 200
-        assert sorted(index.embedder.texts.index(f"lighthouse {i}") for i in (120, 180)) == [24, 25]
+        assert embed.embed_texts(index) == len(embedder.texts) == 200
+        assert sorted(embedder.texts.index(f"lighthouse {i}") for i in (120, 180)) == [24, 25]
 
 
-def test_some_looks_at_the_paths_it_is_given(index, vault, write_note, tmp_path):
+def test_some_looks_at_the_paths_it_is_given(index: Index, vault: Path, write_note: Write, tmp_path: Path) -> None:
     """
     A hint about a new, changed, missing or ignored file updates that file and nothing else. With another `chunk_tokens`
     every note is cut again, and the index equals a new one.

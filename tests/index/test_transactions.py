@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from spellbook.index.catalog.catalog import FUNCTIONS
 from spellbook.system.sqlite import Database
 
 
-def test_only_one_process_writes_from_the_begin_of_a_transaction_on(tmp_path):
+def test_only_one_process_writes_from_the_begin_of_a_transaction_on(tmp_path: Path) -> None:
     """From its first line on, before it reads, so that no read in it is stale when it writes; a read shuts nobody out."""
     database = Database(tmp_path / "catalog.db", tables.FORM, tables.build, FUNCTIONS)
     database.connection()

@@ -7,7 +7,10 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -16,18 +19,28 @@ import spellbook
 from spellbook.index import sync
 from spellbook.index.opened import BEING_READ
 from spellbook.library import book as books
-from spellbook.library import limited, scanning
+from spellbook.library import limited
 from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.settings import config
 from spellbook.system import processes
-from spellbook.system.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
+from spellbook.system.errors import (
+    InvalidInput,
+    MemoryNotFound,
+    RestExpired,
+    RestInvalid,
+    RestRequired,
+    SpellbookError,
+)
 from spellbook.system.lock import held
 from spellbook.watch import background
 from spellbook.watch.watcher import Watcher
-from tests.helpers import Failing, as_before, opened, until, watched
+from tests.helpers import Failing, Write, as_before, opened, until, watched
 
 
-def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note, tmp_path):
+def test_every_verb_sees_the_vault_as_it_is_now(
+    book: Spellbook, vault: Path, write_note: Write, tmp_path: Path
+) -> None:
     """
     Without a watcher each query scans first and sees new, changed and deleted files. `find` uses only words, `memorize`
     only meaning.
@@ -61,7 +74,7 @@ def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note, tmp_pat
     assert (len(answer.hits), ".spellbookignore" in answer.index.reason) == (1, True)
 
 
-def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_note):
+def test_topics_are_read_in_order_by_name_or_with_their_category(book: Spellbook, write_note: Write) -> None:
     """`topic` returns the chunks of all its notes, `category/topic` of one category; a topic may contain a slash."""
     write_note("a.md", "## One\n\nx\n\n## Two\n\ny", topic="t", category="project")
     write_note("b.md", "z", topic="t", category="decision")
@@ -72,7 +85,7 @@ def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_not
     assert counted == {("project", "t", 1, 2), ("decision", "t", 1, 1), ("", "c/d", 1, 1)}
 
 
-def test_a_watched_vault_is_not_scanned(book, write_note, monkeypatch):
+def test_a_watched_vault_is_not_scanned(book: Spellbook, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Queries do not scan while a living process says that it watches all; they do if it is silent or has ended. Two
     processes that ask at once do not take each other for the watcher. After the state folder was deleted, a query fills
@@ -104,7 +117,7 @@ def test_a_watched_vault_is_not_scanned(book, write_note, monkeypatch):
         assert not book.is_watched()
 
 
-def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
+def test_an_older_watcher_beside_an_upgraded_program(vault: Path, write_note: Write) -> None:
     """
     The first question after an upgrade reads the vault for the new schema, whatever an older watcher says. Later ones
     do not rely on a watcher of another version, which announces nothing.
@@ -126,7 +139,7 @@ def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
             assert len(book.find("use state").hits) == 3
 
 
-def test_sessions_say_what_to_do_next(vault):
+def test_sessions_say_what_to_do_next(vault: Path) -> None:
     """
     Missing, unknown and ended sessions are different errors, each with a hint. A session is valid until it ends or
     expires, also after its process ended.
@@ -140,7 +153,9 @@ def test_sessions_say_what_to_do_next(vault):
     assert 3590 < session.expires - session.created <= 3600
     with books.open(vault, embedder="hash") as book:
         assert book.require_session(session.id).id == session.id
-        refused = [(missing, RestRequired, r"rest\(\)") for missing in (None, "", "  ")]
+        refused: list[tuple[str | None, type[SpellbookError], str]] = [
+            (missing, RestRequired, r"rest\(\)") for missing in (None, "", "  ")
+        ]
         refused += [("short", RestExpired, "after one hour"), (ended.id, RestExpired, "ended")]
         refused += [(name, RestInvalid, "no REST|not a REST") for name in ("rest-000", "' OR 1=1 --", "x" * 10_000)]
         for name, error, words in refused:
@@ -151,7 +166,7 @@ def test_sessions_say_what_to_do_next(vault):
                 book.rest_end(name)
 
 
-def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):
+def test_doctor_names_what_is_wrong_and_nothing_else(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     Doctor reports a shared id, a broken header and pending texts, and nothing in a sound vault. A failing embedder is a
     finding of doctor, not an exception.
@@ -169,7 +184,7 @@ def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):
         assert dict(failing.doctor())["embedder"] == ["The embedder is down. Start it."]
 
 
-def test_reindex_tells_its_progress(book, write_note):
+def test_reindex_tells_its_progress(book: Spellbook, write_note: Write) -> None:
     """`progress` is called in each stage and ends at 100 %."""
     for i in range(20):
         write_note(f"{i}.md", f"text {i}")
@@ -180,11 +195,11 @@ def test_reindex_tells_its_progress(book, write_note):
     assert dataclasses.asdict(report)["failed"] == ()
 
 
-def test_threads_may_use_one_book(book, write_note):
+def test_threads_may_use_one_book(book: Spellbook, write_note: Write) -> None:
     """Searches, writes and scans from eight threads at once all succeed."""
     write_note("a.md", "lighthouse")
 
-    def work(i):
+    def work(i: Any) -> Any:
         if i % 3 == 0:
             text = f"thought number {i} about lighthouse {i * 7919}"
             return book.scribe({"text": text, "metadata": {"topic": f"t{i}", "keywords": ["k"]}}, force=True).written
@@ -199,7 +214,7 @@ def test_threads_may_use_one_book(book, write_note):
 
 
 @pytest.fixture
-def quiet(vault, write_note):
+def quiet(vault: Path, write_note: Write) -> Iterator[Spellbook]:
     """A book that believes a scan for 100 seconds, whose vault has one note, and whose last scan found no change."""
     assert config.load(vault).look_seconds == 1
     write_note(".spellbook/config.toml", "look_seconds = 100")
@@ -209,17 +224,22 @@ def quiet(vault, write_note):
         yield book
 
 
-def believed(book):
+def believed(book: Spellbook) -> None:
     """Scan until no file's time can hide a change."""
-    until(lambda: (book.refresh(), book.last_scan.is_believed(book.index))[1])
+
+    def holds() -> bool:
+        book.refresh()
+        return book.last_scan.is_believed(book.index)
+
+    until(holds)
 
 
-def paths(book, word):
+def paths(book: Reader, word: str) -> list[str]:
     """Return the paths of the notes with a word, as a question finds them."""
     return [hit.path for hit in book.find(word).hits]
 
 
-def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet, vault, write_note):
+def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet: Spellbook, vault: Path, write_note: Write) -> None:
     """
     A scan that found no change is believed for the seconds of the setting, one by default, and no longer. While files
     are as young as two seconds nothing is believed: an edit at once after another one is found.
@@ -254,10 +274,12 @@ def test_a_scan_that_found_nothing_is_believed_for_a_second(quiet, vault, write_
             assert not book.last_scan.is_believed(book.index)
 
 
-def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
+def test_who_embeds_all_is_left_the_rest(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a process embeds all that waits, or is about to, a question embeds for a moment, not for two seconds."""
     stops = []
-    monkeypatch.setattr(scanning.embedding, "embed_texts", lambda index, *, most, stop: stops.append(stop))
+    monkeypatch.setattr(
+        "spellbook.library.scanning.embedding.embed_texts", lambda index, *, most, stop: stops.append(stop)
+    )
     with processes.present(book.config.state, processes.EMBEDDING):
         book.search("lighthouse")
     time.sleep(0.15)
@@ -269,7 +291,7 @@ def test_who_embeds_all_is_left_the_rest(book, monkeypatch):
 
 
 @pytest.fixture
-def large(vault):
+def large(vault: Path) -> Path:
     """A vault of 201 notes, one of which has a zebra."""
     for number in range(200):
         (vault / f"{number}.md").write_text(f"note {number}")
@@ -277,13 +299,13 @@ def large(vault):
     return vault
 
 
-def found(book):
+def found(book: Reader) -> tuple[int, str]:
     """Return how many notes a question finds, and why it may not find all."""
     answer = book.find("zebra")
     return len(answer.hits), answer.index.reason
 
 
-def test_what_another_process_reads_is_not_waited_for(large):
+def test_what_another_process_reads_is_not_waited_for(large: Path) -> None:
     """
     While a process reads a large vault, a question reads nothing and says so; afterwards it reads what is left. What
     needs all notes reads them: a topic is erased whole. With 200 notes or fewer a question reads them itself, and finds
@@ -308,11 +330,11 @@ def test_what_another_process_reads_is_not_waited_for(large):
 
 
 @contextlib.contextmanager
-def served(book, monkeypatch):
+def served(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server's background that is about to watch, and an event that lets it."""
     may = threading.Event()
     monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
-    monkeypatch.setattr(background.watcher, "Watcher", lambda book: (may.wait(), Watcher(book))[1])
+    monkeypatch.setattr("spellbook.watch.background.watcher.Watcher", lambda book: (may.wait(), Watcher(book))[1])
     served = background.Background(book, threading.Event(), lambda: None)
     try:
         until(lambda: processes.is_embedding(book.config.state))
@@ -323,7 +345,9 @@ def served(book, monkeypatch):
 
 
 @pytest.mark.parametrize("taken", [None, True, False], ids=["", "by another process", "by nobody, and cannot be"])
-def test_a_watcher_that_is_about_to_read_is_left_to_it(large, taken, monkeypatch):
+def test_a_watcher_that_is_about_to_read_is_left_to_it(
+    large: Path, taken: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     From the start of a server on a question leaves the first scan to its watcher, and finds all after it. Where another
     process is the watcher, and does not read, or its lock cannot be taken, a question reads the vault.

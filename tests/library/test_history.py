@@ -34,7 +34,7 @@ def opened(vault: Path) -> Spellbook:
 
 def listed(book: Spellbook, id: str = "a.md") -> list[dict[str, Any]]:
     """Return the versions of a note, newest first."""
-    return history.versions(book, id, 50)["versions"]
+    return list(history.versions(book, id, 50)["versions"])
 
 
 def kinds(version: dict[str, Any]) -> set[str]:
@@ -204,7 +204,9 @@ def test_clones_of_other_kinds(small: Spellbook, tmp_path: Path) -> None:
     assert "git lacks an object" in unread(small)
 
 
-def test_nothing_of_a_foreign_repository_runs(small: Spellbook, tmp_path: Path, monkeypatch: Any) -> None:
+def test_nothing_of_a_foreign_repository_runs(
+    small: Spellbook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     What was merged is a version with all that it brought, and its own commits are not told beside it. Hooks, filters,
     pagers, watchers and signatures of the repository, and variables around it, change nothing.

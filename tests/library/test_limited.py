@@ -33,7 +33,7 @@ from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories
 from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from tests.helpers import held, note_writer
-from tests.mcp.agent import Agent, talk
+from tests.mcp.agent import Agent, talk, text_of
 
 CANARY = re.compile("zq(?!uery)[a-z]+")  # the name of a counter, "query", may follow any byte
 
@@ -118,9 +118,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
 
 
 @pytest.fixture
-def team(whole: Spellbook) -> Reader:
+def team(whole: Spellbook) -> LimitedReader:
     """The same vault as a team token sees it."""
-    return limited.seen_by(whole, "team")
+    book = limited.seen_by(whole, "team")
+    assert isinstance(book, LimitedReader)
+    return book
 
 
 def leaks(answer: object, *asked: object) -> set[str]:
@@ -158,12 +160,20 @@ SEARCHES: Sequence[Mapping[str, Any]] = (
 
 Case = Callable[[Reader, str], object]
 
+
+def asking(verb: str, options: Mapping[str, Any]) -> Case:
+    def ask(book: Reader, text: str, given: Mapping[str, Any] = options) -> object:
+        return getattr(book, verb)(text, **given)
+
+    return ask
+
+
 CASES: Mapping[str, Sequence[Case]] = {
     "ask": [lambda book, text: book.ask("memorize", text)],
-    "search": [lambda book, text, o=each: book.search(text, **o) for each in SEARCHES],
-    "memorize": [lambda book, text, o=each: book.memorize(text, **o) for each in SEARCHES],
+    "search": [asking("search", each) for each in SEARCHES],
+    "memorize": [asking("memorize", each) for each in SEARCHES],
     "find": [
-        *(lambda book, text, o=each: book.find(text, **o) for each in SEARCHES),
+        *(asking("find", each) for each in SEARCHES),
         lambda book, text: book.find([text, "harbour"], "all", min_score=0.0),
     ],
     "why": [
@@ -295,7 +305,7 @@ def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
     assert words - shown <= {"zqbytes", "zqgone", "zqother"}
 
 
-def test_no_other_verb_is_there(team: Reader, whole: Spellbook) -> None:
+def test_no_other_verb_is_there(team: LimitedReader, whole: Spellbook) -> None:
     """
     A verb that writes, or that reads more than notes, does not exist; the whole book is refused. A verb of memories,
     decisions or articles that writes is refused in words that name no note; nothing changes. An id, path or topic of a
@@ -393,7 +403,7 @@ def test_no_tool_tells_of_what_is_hidden(
             }
             for text, each in tried.values():
                 result = await agent.client.call_tool(tool.name, each)
-                assert not leaks([one.text for one in result.content], text, each), (tool.name, each)
+                assert not leaks([text_of(one) for one in result.content], text, each), (tool.name, each)
 
     talk(team, conversation, toolsets=(toolset,))
     assert held(whole.config.vault) == before
@@ -402,8 +412,8 @@ def test_no_tool_tells_of_what_is_hidden(
 def test_no_resource_or_prompt_tells_of_what_is_hidden(team: Reader) -> None:
     """Resources and prompts have shown notes alone."""
 
-    async def conversation(agent: Agent) -> list[object]:
-        client, answers = agent.client, []
+    async def conversation(agent: Agent) -> list[tuple[str, str]]:
+        client, answers = agent.client, list[tuple[str, str]]()
         for text in ASKED:
             for uri in (f"memory://{text.replace('#', '%23').replace(' ', '%20')}", f"memory://search?query={text.replace(' ', '%20').replace('#', '%23')}"):  # fmt: skip
                 with contextlib.suppress(Exception):
@@ -417,7 +427,7 @@ def test_no_resource_or_prompt_tells_of_what_is_hidden(team: Reader) -> None:
         answers.append(("", str(await client.list_resources())))
         return answers
 
-    answers = talk(team, conversation, toolsets=TOOLSETS)
+    answers = talk(team, conversation, toolsets=tuple(TOOLSETS))
     assert len(answers) > 2 * len(ASKED)
     assert any("crane" in said for _, said in answers)
     for text, found in answers:

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Write, bo
     write_note("old.md", "The harbour is small.", privacy_scope="team", age=9)
     write_note("mid.md", "The harbour grew.", privacy_scope="team", supersedes='"[[old]]"')
     write_note("zqnew.md", "The harbour closed.", supersedes='"[[mid]]"')
-    found = {hit.path: hit.why.get("superseded_by") for hit in team.search("harbour").hits}
+    found: dict[str, Any] = {hit.path: hit.why.get("superseded_by") for hit in team.search("harbour").hits}
     assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
     merged = book.merge("old", "zqnew", keep="both", apply=True)
     assert (merged.path, paths(team)) == ("old.md", {"mid.md"})
@@ -159,13 +160,13 @@ def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_
     with books.open(vault, embedder="hash") as book:
         book.refresh()
         team = limited.seen_by(book, "team")
-        scanned = [team.index.scanned_at()]
+        scanned = [team.index.scanned_at() or 0.0]
         book.reindex()
         assert team.state().pending == 0
-        scanned.append(team.index.scanned_at())
+        scanned.append(team.index.scanned_at() or 0.0)
         book.scribe({"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay"}}, labels="derived")
-        scanned.append(team.index.scanned_at())
-        assert scanned[0] == scanned[1] < scanned[2]
+        scanned.append(team.index.scanned_at() or 0.0)
+        assert 0.0 < scanned[0] == scanned[1] < scanned[2]
         for number in range(23):
             (vault / f"p{number}.md").unlink()
         assert "23 of 25 notes" in book.search("harbour").index.reason

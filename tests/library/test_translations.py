@@ -32,11 +32,15 @@ class Understanding(HashEmbedder):
         )
 
 
+Written = tuple[str, str, dict[str, str]]
+"""A note: its path, its text and its frontmatter."""
+
+
 @pytest.fixture
 def repeated(vault: Path) -> Callable[..., list[list[str]]]:
     """Write notes, and return the paths of what `check` calls duplicates."""
 
-    def ask(*notes: tuple[str, str, dict[str, str]]) -> list[list[str]]:
+    def ask(*notes: Written) -> list[list[str]]:
         files = [note_writer(vault)(path, text, **meta) for path, text, meta in notes]
         with Spellbook(config.load(vault, embedder="hash"), Understanding()) as book:
             book.reindex(full=True)
@@ -53,9 +57,9 @@ def test_translations_are_no_repetitions(repeated: Callable[..., list[list[str]]
     Translations are recognized by letters and common words; copies within each language are reported. A text of unclear
     language repeats texts of at most one language.
     """
-    three = [("keys.md", ENGLISH, {}), ("열쇠.md", KOREAN, {}), ("schluessel.md", GERMAN, {})]
+    three: list[Written] = [("keys.md", ENGLISH, {}), ("열쇠.md", KOREAN, {}), ("schluessel.md", GERMAN, {})]
     assert repeated(*three) == []
-    copies = [("copy.md", COPY, {}), ("사본.md", f"{KOREAN} 확인했다.", {})]
+    copies: list[Written] = [("copy.md", COPY, {}), ("사본.md", f"{KOREAN} 확인했다.", {})]
     assert repeated(*three, *copies) == [["copy.md", "keys.md"], ["사본.md", "열쇠.md"]]
     [group] = repeated(("a.md", UNCLEAR, {}), three[0], three[2])
     assert (len(group), "a.md" in group) == (2, True)

@@ -9,6 +9,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -46,7 +47,9 @@ NAMES = [
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_copies_of_other_programs_are_named_once(book: Spellbook, write_note: Write, form: str) -> None:
+def test_copies_of_other_programs_are_named_once(
+    book: Spellbook, write_note: Write, form: Literal["NFC", "NFD"]
+) -> None:
     """
     A name that only looks like that of a copy is a note's, is found, and nothing is left out. Conflict copies are no
     notes, are counted in one line of status, and do not make `reindex` fail; locks are silent.

@@ -15,9 +15,9 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver import MCPServer
-from mcp.types import Tool
+from mcp.types import TextContent, TextResourceContents, Tool
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.mcp.app import build
 from spellbook.mcp.arguments import lean
 from spellbook.mcp.tool_names import DEFAULT
@@ -39,8 +39,9 @@ class Agent:
 
     async def call(self, tool: str, **arguments: object) -> str:
         result = await self.ask(tool, **arguments)
-        assert not result.is_error, result.content[0].text
-        return str(result.content[0].text)
+        text = text_of(result.content[0])
+        assert not result.is_error, text
+        return text
 
     async def json(self, tool: str, **arguments: object) -> Any:
         return json.loads(await self.call(tool, **arguments))
@@ -48,8 +49,12 @@ class Agent:
     async def answer(self, tool: str, **arguments: object) -> Any:
         """Call a tool and return its answer, read where it is JSON; an error's text where it fails."""
         result = await self.ask(tool, **arguments)
-        text = str(result.content[0].text)
+        text = text_of(result.content[0])
         return text if result.is_error else read(text)
+
+    async def resource(self, uri: str) -> Any:
+        """Read a resource that is JSON."""
+        return json.loads(text_of((await self.client.read_resource(uri)).contents[0]))
 
     async def tools(self) -> list[Tool]:
         return (await self.client.list_tools()).tools
@@ -65,11 +70,18 @@ class Agent:
 
     async def refused(self, tool: str, **arguments: object) -> str:
         result = await self.ask(tool, **arguments)
-        assert result.is_error, result.content[0].text
-        return str(result.content[0].text)
+        text = text_of(result.content[0])
+        assert result.is_error, text
+        return text
 
     async def found(self, tool: str, **arguments: object) -> list[str]:
         return [hit["path"] for hit in (await self.json(tool, format="json", **arguments))["hits"]]
+
+
+def text_of(part: object) -> str:
+    """The text of a part of an answer that has nothing else."""
+    assert isinstance(part, TextContent | TextResourceContents)
+    return part.text
 
 
 def read(text: str) -> Any:
@@ -80,7 +92,7 @@ def read(text: str) -> Any:
 
 
 def talk(
-    book: Spellbook,
+    book: Reader,
     conversation: Callable[[Agent], Awaitable[Any]],
     mode: Any = "auto",
     toolsets: Sequence[str] = (DEFAULT,),

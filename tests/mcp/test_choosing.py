@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -114,7 +115,7 @@ def test_each_wish_has_one_way(book: Spellbook) -> None:
         assert re.search(rf"\b{named}\b", line), wish
     tools = anyio.run(build(book, ALL, live=False).list_tools)
     for wish, named, words in BY_DESCRIPTION:
-        assert [each.name for each in tools if words in " ".join(each.description.split())] == [named], wish
+        assert [each.name for each in tools if words in " ".join(str(each.description).split())] == [named], wish
     for tool in tools:
         for name, argument in tool.input_schema["properties"].items():
             assert not RIDDLES.search(argument["description"]), (tool.name, name)
@@ -133,7 +134,7 @@ def test_however_many_preferences_there_are_the_contents_fit(book: Spellbook, wr
     for number in range(30):
         write_note(f"q{number}.md", "긴 글 " * 200, category="preference", title=f"Preference {number}")
     for budget in (50, 200, 800):
-        text = talk(book, lambda agent, budget=budget: agent.call("get_index", max_tokens=budget))
+        text = talk(book, partial(Agent.call, tool="get_index", max_tokens=budget))
         assert text.startswith("Preferences:\n")
         assert terms.estimate_tokens(text) <= max(budget, 80)
 
@@ -196,7 +197,12 @@ def test_lists_say_how_long_they_hold(book: Spellbook) -> None:
     ("action", "really"), [("accept", True), ("accept", False), ("decline", False), ("cancel", False)]
 )
 def test_the_person_is_asked_before_what_is_lost(
-    book: Spellbook, vault: Path, write_note: Write, mode: str, action: str, really: bool
+    book: Spellbook,
+    vault: Path,
+    write_note: Write,
+    mode: str,
+    action: Literal["accept", "decline", "cancel"],
+    really: bool,
 ) -> None:
     """
     Before a topic or for good, a client that can ask asks once; only yes erases. One note can be had back; nobody is
@@ -208,10 +214,11 @@ def test_the_person_is_asked_before_what_is_lost(
         asked.append(params.message)
         return ElicitResult(action=action, content={"really": really} if action == "accept" else None)
 
-    for given in ({"topic_id": "harbour"}, {"chunk_id": "a.md", "hard": True}, {"chunk_id": "a.md"}):
+    kinds: list[dict[str, Any]] = [{"topic_id": "harbour"}, {"chunk_id": "a.md", "hard": True}, {"chunk_id": "a.md"}]
+    for given in kinds:
         write_note("a.md", "The crane lifts.\n", topic="harbour", category="knowledge")
         asked.clear()
-        answer = talk(book, lambda agent, given=given: agent.json("erase", **given), mode, elicitation_callback=ask)
+        answer = talk(book, partial(Agent.json, tool="erase", **given), mode, elicitation_callback=ask)
         must_ask = len(given) == 2 or "topic_id" in given
         gone = really or not must_ask
         assert [next(iter(given.values())) in message for message in asked] == [True] * must_ask

@@ -49,6 +49,12 @@ def enveloped(id: object, method: str, version: object = "2026-07-28", able: obj
     return line(id, method, {"_meta": meta})
 
 
+def hellos(field: str, *values: object) -> list[str]:
+    """A greeting with each of these values."""
+    return [hello(**{field: value}) for value in values]
+
+
+ODD: tuple[object, ...] = (None, 1.5, True, [], {})
 READY = line(..., "notifications/initialized")
 GIVEN_UP = line(..., "notifications/cancelled", {"requestId": 1, "reason": "too late"})
 INFO = {f"{PREFIX}clientInfo": CLIENT}
@@ -84,13 +90,10 @@ REFUSED: dict[str, list[str]] = {
         f"initialize {number}": [each, line(1, "ping"), line(2, "tools/list")]
         for number, each in enumerate(
             [
-                *(
-                    hello(able=able)
-                    for able in ([], None, {"roots": 5}, {"roots": {"listChanged": {}}}, {"sampling": []})
-                ),
-                *(hello(able=able) for able in ({"experimental": {"x": 1}}, {"extensions": {"x": True}}, {"new": 1})),
-                *(hello(able=able) for able in ({"tasks": {"requests": 1}}, {"elicitation": {"form": 1}})),
-                *(hello(client=client) for client in ({}, {"name": 5, "version": "1"}, {"name": "t"}, [], "t")),
+                *hellos("able", [], None, {"roots": 5}, {"roots": {"listChanged": {}}}, {"sampling": []}),
+                *hellos("able", {"experimental": {"x": 1}}, {"extensions": {"x": True}}, {"new": 1}),
+                *hellos("able", {"tasks": {"requests": 1}}, {"elicitation": {"form": 1}}),
+                *hellos("client", {}, {"name": 5, "version": "1"}, {"name": "t"}, [], "t"),
                 *(
                     hello(client={"name": "t", "version": "1", **more})
                     for more in ({"icons": 1}, {"title": 1}, {"x": 1})
@@ -98,7 +101,7 @@ REFUSED: dict[str, list[str]] = {
                 *(hello(version) for version in (None, 5, ["2025-06-18"])),
                 hello(_meta={"progressToken": True}),
                 hello(_meta={f"{PREFIX}protocolVersion": "2026-07-28"}),
-                *(line(0, "initialize", params) for params in (..., None, [], "x", {})),
+                *(line(0, "initialize", params) for params in (..., "x", *ODD)),
                 hello().replace("2.0", "1.0"),
                 hello().replace('"t"', '"\\ud800"'),
                 hello().replace('"t"', '"\\uae4a"'),
@@ -112,11 +115,11 @@ REFUSED: dict[str, list[str]] = {
         for number, each in enumerate(
             [
                 *(line(1, "tools/list", {"cursor": cursor}) for cursor in ("x", 5, None)),
-                *(line(1, "tools/list", {"_meta": {"progressToken": it}}) for it in (True, 1.5, {}, None)),
-                *(line(1, "tools/list", params) for params in ([], "x", 5, None, {"_meta": 5}, {"x": 1})),
+                *(line(1, "tools/list", {"_meta": {"progressToken": it}}) for it in ODD),
+                *(line(1, "tools/list", params) for params in ("x", 5, {"_meta": 5}, {"x": 1}, *ODD)),
                 *(line(1, method) for method in ("nothing/such", "", "server/discover", "resources/subscribe")),
                 *(line(1, method) for method in (5, None, ["ping"])),
-                *(line(id, "ping") for id in (None, 1.5, True, [], {})),
+                *(line(id, "ping") for id in ODD),
                 line(1, "ping", x=1),
                 line(1, "ping", result={}),
                 line(1, "tools/call", {"name": "nothing_such", "arguments": {}}),

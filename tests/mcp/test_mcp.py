@@ -30,11 +30,11 @@ def test_rebuild_reports_progress(book: Spellbook, write_note: Write, mode: str)
         write_note(f"{name}.md", f"# {name}\n\ntext {name}\n")
     told: list[tuple[float, float | None, str | None]] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append((done, total, message))
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
 
     async def conversation(agent: Agent) -> None:
-        await agent.client.call_tool("rebuild_index", {}, progress_callback=progress)
+        await agent.client.call_tool("rebuild_index", {}, progress_callback=tell)
 
     talk(book, conversation, mode)
     assert {("reading"), ("embedding")} == {message for _, _, message in told}

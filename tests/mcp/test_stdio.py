@@ -20,7 +20,7 @@ from spellbook.library import book as books
 from spellbook.mcp.tool_names import TOOLSETS
 from tests.fuzz.servers import Server
 from tests.helpers import PATIENCE, Write, note_writer, until
-from tests.mcp.agent import CHUNK, ERAS, TEXT, Agent, command, read, stdio
+from tests.mcp.agent import CHUNK, ERAS, TEXT, Agent, command, read, stdio, text_of
 
 pytestmark = pytest.mark.slow
 
@@ -164,8 +164,8 @@ def test_all_of_it(vault: Path, tmp_path: Path, mode: str) -> None:
     server = stdio(vault, "--toolsets", ",".join(TOOLSETS), "--wiki", str(tmp_path / "app/zywiki"))
     asked: list[str] = []
 
-    async def ask(_: Any, given: Any) -> ElicitResult:
-        asked.append(given.message)
+    async def ask(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
         return ElicitResult(action="accept", content={"really": True})
 
     async def main() -> None:
@@ -185,9 +185,9 @@ def test_all_of_it(vault: Path, tmp_path: Path, mode: str) -> None:
                 while await agent.found("find", keywords=["pgbouncer"]) != [answers["scribe"]["path"]]:
                     await anyio.sleep(0.05)
             for uri in (f"memory://{answers['scribe']['path']}", "memory://search?query=pgbouncer", "memory://index"):
-                assert (await client.read_resource(uri)).contents[0].text
+                assert text_of((await client.read_resource(uri)).contents[0])
             prompt = await client.get_prompt("memory_injection", {"query": "what stands in front of the sessions"})
-            assert "pgbouncer" in prompt.messages[0].content.text
+            assert "pgbouncer" in text_of(prompt.messages[0].content)
             assert "PERMISSION_DENIED" in await agent.refused("wiki_search", query="x", path=str(vault.parent))
             assert not asked
             await agent.call("erase", topic_id="port", hard=True)

@@ -105,7 +105,13 @@ def test_what_is_not_read_yet_is_said_first(vault: Path) -> None:
     ):
 
         async def conversation(agent: Agent) -> None:
-            asked = {"get_index": {}, "recent": {}, "find": {"keywords": ["x"]}, "search": {"query": "x"}, "list": {}}
+            asked: dict[str, dict[str, Any]] = {
+                "get_index": {},
+                "recent": {},
+                "find": {"keywords": ["x"]},
+                "search": {"query": "x"},
+                "list": {},
+            }
             for tool, arguments in asked.items():
                 assert (await agent.call(tool, **arguments)).startswith(f"DEGRADED: {BEING_READ}\n"), tool
                 told = await agent.json(tool, format="json", **arguments)

@@ -47,7 +47,7 @@ def test_one_that_may_only_read_is_refused_what_writes(book: Spellbook, write_no
     server = build(book, live=False, may_write=False)
 
     async def conversation(agent: Agent) -> None:
-        assert all(tool.annotations.read_only_hint for tool in await agent.tools())
+        assert all(tool.annotations and tool.annotations.read_only_hint for tool in await agent.tools())
         assert "The crane lifts." in await agent.call("get_topic", topic_id="harbour")
         for tool in ("remember", "scribe_chunk", "export"):
             assert (await agent.refused(tool)).startswith("PERMISSION_DENIED: This token may only read")

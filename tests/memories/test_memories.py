@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +19,8 @@ from spellbook.library.book import Spellbook
 from spellbook.mcp.toolsets.memento import injection
 from spellbook.text.terms import estimate_tokens
 from spellbook.vault.entries import Entry
-from tests.mcp.agent import talk
+from tests.helpers import Write
+from tests.mcp.agent import Agent, talk, text_of
 from tests.trees import contents
 
 
@@ -53,7 +54,7 @@ def prompt(book: Spellbook, **arguments: str) -> Any:
     return answered(book, lambda client: client.get_prompt("memory_injection", arguments))
 
 
-def test_memories_are_resources(book, write_note):
+def test_memories_are_resources(book: Spellbook, write_note: Write) -> None:
     """By id, by path and by a chunk's id, with the relations that either side says."""
     one = tool(book, "remember", content="The kettle is loud.")
     source = f"[[{one['path'].removesuffix('.md')}]]"
@@ -69,13 +70,13 @@ def test_memories_are_resources(book, write_note):
     assert "There is no type" in str(read(book, "memory://search?query=x&filters=%7B%22type%22%3A%22odd%22%7D"))
 
 
-def test_search_is_a_resource_that_a_write_makes_new(book):
+def test_search_is_a_resource_that_a_write_makes_new(book: Spellbook) -> None:
     """The answer is cached until something is written."""
     tool(book, "remember", content="The kettle is loud.")
 
     async def script(call: Any, client: Client) -> Any:
         async def ask(uri: str) -> Any:
-            return json.loads((await client.read_resource(uri)).contents[0].text)
+            return json.loads(text_of((await client.read_resource(uri)).contents[0]))
 
         first = await ask("memory://search?query=kettle&limit=5")
         second = await ask("memory://search?query=kettle&limit=5")
@@ -93,7 +94,7 @@ def test_search_is_a_resource_that_a_write_makes_new(book):
     assert read(book, "memory://index")["total_topics"] == 1
 
 
-def test_the_prompt_stays_within_its_budget(book):
+def test_the_prompt_stays_within_its_budget(book: Spellbook) -> None:
     """
     In the question's language, numbered, with ids; a missing or odd argument is named. A procedure comes before an
     equally good memory where a task is at hand.
@@ -117,7 +118,7 @@ def test_the_prompt_stays_within_its_budget(book):
     assert task.index(second) < task.index(first)
 
 
-def test_an_injection_fills_its_budget(book):
+def test_an_injection_fills_its_budget(book: Spellbook) -> None:
     """Short memories as many as fit, a long one by its beginning; what has no room is told from what is not related."""
     for number in range(12):
         content = f"Kettle {number}: the loud kettle boils {number} cups of water in the kitchen."
@@ -139,7 +140,7 @@ def test_an_injection_fills_its_budget(book):
     assert (meta["memories_used"], "do not fit" in text, meta["token_count"] <= 100) == (0, True, True)
 
 
-def test_answers_keep_their_sizes(book):
+def test_answers_keep_their_sizes(book: Spellbook) -> None:
     """
     Text of a dozen long memories stays within max_tokens, and writing tools answer in one line.
 
@@ -181,7 +182,7 @@ def told(answer: dict[str, Any], book: Spellbook) -> tuple[dict[str, Any], str]:
 
 
 @pytest.fixture
-def books(tmp_path: Path):
+def books(tmp_path: Path) -> Iterator[Any]:
     """Two empty vaults."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -213,7 +214,7 @@ def test_a_verb_writes_what_its_tool_writes(books: tuple[Spellbook, Spellbook]) 
     chunk, article = articles.read(kept["id"])
     assert (chunk.note, article.summary) == (kept["id"], "What herons do.")
     assert articles.ask("where does a heron wait").hits
-    about = {"tags": ["deploy"], "importance": "high"}
+    about: dict[str, Any] = {"tags": ["deploy"], "importance": "high"}
     kept = python.memories.remember("The staging port is 8443.", "episodic", **about)  # as Memento's tool has it
     asked = through(tools, "remember", content="The staging port is 8443.", **about)
     assert told(kept, python) == told(asked, tools)
@@ -260,7 +261,7 @@ def test_a_decision_by_python_is_the_decision_by_the_tool_byte_for_byte(books: t
         python.memories.decisions.update(mine[-2]["id"], "partial", "It held,\nmostly.", supersedes=[mine[4]["id"]])
     )
 
-    async def script(agent: Any) -> list[dict[str, Any]]:
+    async def script(agent: Agent) -> list[dict[str, Any]]:
         named = [
             {{"session": "session_id"}.get(key, key): value for key, value in given.items()} for given in DECISIONS
         ]

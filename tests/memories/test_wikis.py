@@ -106,6 +106,7 @@ def test_nothing_is_written_into_the_folder(book: Spellbook, project: Path, tmp_
     book.wikis.index(full=True)
     book.wikis.status()
     opened = book.wikis.find()[0].book
+    assert isinstance(opened, Spellbook)
     assert not list(opened.config.state.glob("journal*"))
     section = opened.search("RS256").hits[0].id
     for write in (

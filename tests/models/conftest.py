@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
-from tests.models.speaking import Speaking
+from tests.models.speaking import Serve, Speaking
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch):
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide proxies of whoever runs the tests."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -16,10 +19,10 @@ def _plain_environment(monkeypatch):
 
 
 @pytest.fixture
-def serve():
+def serve() -> Iterator[Serve]:
     servers = []
 
-    def start(answer):
+    def start(answer: Any) -> Speaking:
         servers.append(Speaking(answer))
         return servers[-1]
 

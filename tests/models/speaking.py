@@ -6,10 +6,11 @@ import base64
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Speaking(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
-    def bodies(self):
+    def bodies(self) -> Any:
         return [body for _, body, _ in self.asked]
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -60,29 +61,33 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def vectors(texts):
+Serve = Callable[[Any], Speaking]
+"""Starts a service that gives the answers of a function of path and body, or one that it is given."""
+
+
+def vectors(texts: Sequence[str]) -> Any:
     """Vectors that are not of length one, as many services return."""
     return (HashEmbedder().embed_passages(texts) * 3).tolist()
 
 
-def ollama(path, body):
+def ollama(path: str, body: Any) -> Any:
     return {"model": body["model"], "embeddings": vectors(body["input"])}
 
 
-def openai(path, body):
+def openai(path: str, body: Any) -> Any:
     items = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(vectors(body["input"]))]
     return {"object": "list", "data": items[::-1], "model": body["model"]}
 
 
-def as_base64(path, body):
+def as_base64(path: str, body: Any) -> Any:
     rows = np.array(vectors(body["input"]), dtype="<f4")
     return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
 
 
-def llamacpp(form):
+def llamacpp(form: Any) -> Any:
     """llama.cpp's own `/embedding` in one of its forms; the list of an old one is one text, joined."""
 
-    def answer(path, body):
+    def answer(path: str, body: Any) -> Any:
         if path != "/embedding":
             return 404, {}, b"File Not Found"
         text = body["content"] if isinstance(body["content"], str) else " ".join(body["content"])
@@ -99,14 +104,14 @@ FORMS = {
 }
 
 
-def nowhere():
+def nowhere() -> Any:
     """An address where nothing listens."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 @contextmanager
-def dripping():
+def dripping() -> Any:
     """The address of a service that sends its headers a letter at a time, for ever."""
     over = threading.Event()
 
@@ -124,13 +129,13 @@ def dripping():
         over.set()
 
 
-def tei(path, body):
+def tei(path: str, body: Any) -> Any:
     return [{"index": i, "score": 1 / (i + 1)} for i in reversed(range(len(body["texts"])))]
 
 
-def jina(path, body):
+def jina(path: str, body: Any) -> Any:
     return {"results": [{"index": i, "relevance_score": 1 / (i + 1)} for i in reversed(range(len(body["documents"])))]}
 
 
-def logits(path, body):
+def logits(path: str, body: Any) -> Any:
     return {"results": [{"index": i, "relevance_score": 4.0 - 4 * i} for i in range(len(body["documents"]))]}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from spellbook.models.base import score, unhurried
 from spellbook.models.calibration import VERSION, Calibration, Side, calibrate, edit, sample, scale_of
 from spellbook.models.e5 import e5
-from spellbook.models.services.embed import Calibrated
+from spellbook.models.services.embed import Calibrated, ServiceEmbedder
 from spellbook.models.use import use
 from spellbook.system.errors import EmbeddingError
 
@@ -21,14 +23,14 @@ QUESTIONS, PASSAGES = sample()
 LANGUAGES = list(QUESTIONS)
 
 
-def direction(*names):
+def direction(*names: Any) -> Any:
     """A fixed random unit vector for a name."""
     seed = int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:8], "little")
     vector = np.random.default_rng(seed).normal(size=DIM)
     return vector / np.linalg.norm(vector)
 
 
-def whose(text):
+def whose(text: str) -> Any:
     """The language and item number of a sample text, and whether it was edited."""
     for side in (QUESTIONS, PASSAGES):
         for language, texts in side.items():
@@ -38,7 +40,7 @@ def whose(text):
     raise KeyError(text)
 
 
-class Model:
+class Model(ServiceEmbedder):
     """
     A simulated model: its vectors mix meaning, wording, language and a part that all texts share.
 
@@ -49,11 +51,11 @@ class Model:
     fingerprint = "model:1"
     scale = ((0.0, 0.0), (1.0, 1.0))
 
-    def __init__(self, knows=LANGUAGES):
+    def __init__(self, knows: Any = LANGUAGES) -> None:
         self.knows = knows
         self.asked = 0
 
-    def _vector(self, text):
+    def _vector(self, text: str) -> Any:
         self.asked += 1
         language, i, edited = whose(text)
         says = direction("topic", i) if language in self.knows else direction("noise", text)
@@ -66,19 +68,19 @@ class Model:
         )
         return (vector / np.linalg.norm(vector)).astype(np.float32)
 
-    def embed_query(self, text):
+    def embed_query(self, text: str) -> Any:
         return self._vector(text)
 
-    def embed_passages(self, texts):
+    def embed_passages(self, texts: Sequence[str]) -> Any:
         return np.array([self._vector(text) for text in texts], dtype=np.float32)
 
     embed_queries = embed_passages
 
-    def describe(self):
+    def describe(self) -> Any:
         return "a model"
 
 
-def best_of_two(calibration, model, language, other, most=None):
+def best_of_two(calibration: Any, model: Any, language: Any, other: Any, most: Any = None) -> Any:
     """How often a question finds its answer in another language before all other texts in its own language."""
     right = 0
     asked, told = (
@@ -93,12 +95,12 @@ def best_of_two(calibration, model, language, other, most=None):
 
 
 @pytest.fixture(scope="module")
-def learnt():
+def learnt() -> Any:
     model = Model()
     return calibrate(model.embed_queries, model.embed_passages)
 
 
-def test_vectors_lose_their_language_and_their_cosines_have_a_scale(learnt):
+def test_vectors_lose_their_language_and_their_cosines_have_a_scale(learnt: Any) -> None:
     """
     Raw vectors prefer texts in the question's language; calibrated ones find the answer. Unrelated texts are nearly
     orthogonal; their raw vectors point the same way. Unrelated pairs score below related ones, answers higher, and an
@@ -120,7 +122,7 @@ def test_vectors_lose_their_language_and_their_cosines_have_a_scale(learnt):
     assert np.median([score(float(a @ b), learnt.scale) for a, b in zip(passages, twins, strict=True)]) >= 0.95
 
 
-def test_a_language_that_the_model_does_not_know_does_not_count():
+def test_a_language_that_the_model_does_not_know_does_not_count() -> None:
     """A model of two languages has one direction between them; one of a single language has none, but a scale."""
     for knows, directions in ((["en", "ko"], 1), (["en"], 0), ([], 0)):
         model = Model(knows)
@@ -131,7 +133,7 @@ def test_a_language_that_the_model_does_not_know_does_not_count():
         assert scores == (0.0, 0.5, 0.7, 0.95, 1.0)
 
 
-def test_a_vector_does_not_depend_on_its_company():
+def test_a_vector_does_not_depend_on_its_company() -> None:
     """A vector is equal to the last bit alone, among others and in any order, with length one."""
     side = Side.fit({name: Model().embed_passages(PASSAGES[name]) for name in ("en", "ko", "zh")})
     rows = Model().embed_passages(PASSAGES["de"])
@@ -142,7 +144,7 @@ def test_a_vector_does_not_depend_on_its_company():
     assert side.apply_all(rows[:0]).shape == (0, DIM)
 
 
-def test_a_scale_always_rises():
+def test_a_scale_always_rises() -> None:
     """A higher cosine never gets a lower score."""
     for low, high in ((0.5, 0.5), (-1.0, 1.0), (1.0, 1.0), (0.0, 0.0)):
         told = np.array([[cosine, np.sqrt(1 - cosine**2)] for cosine in (low, high, low)])
@@ -154,7 +156,7 @@ def test_a_scale_always_rises():
 # -- kept for a service
 
 
-def test_a_calibration_is_learnt_once(learnt, tmp_path):
+def test_a_calibration_is_learnt_once(learnt: Any, tmp_path: Path) -> None:
     """
     A search before calibration gets an error with what to do, instead of waiting a minute. The first background run
     learns the calibration; later processes read it, to half precision, and get the same bits. A damaged calibration is replaced by an equal
@@ -190,7 +192,7 @@ def test_a_calibration_is_learnt_once(learnt, tmp_path):
 
 
 @pytest.mark.parametrize(("module", "embedder", "most"), [(e5, e5.E5(), 100_000), (use, use.USE(), 130_000)])
-def test_a_shipped_calibration_is_named_by_the_fingerprint(module, embedder, most):
+def test_a_shipped_calibration_is_named_by_the_fingerprint(module: Any, embedder: Any, most: int) -> None:
     """
     The hash of a shipped calibration is part of the fingerprint: another one makes other vectors. Its directions are
     orthogonal to about half precision, so that removing those of e5 twice changes nothing.
@@ -208,14 +210,14 @@ def test_a_shipped_calibration_is_named_by_the_fingerprint(module, embedder, mos
 
 
 @pytest.mark.model
-def test_a_question_finds_the_note_in_the_other_language():
+def test_a_question_finds_the_note_in_the_other_language() -> None:
     """With the bundled model, a question finds its answer in another language before other notes."""
     model = e5.E5()
     for language, other in (("ko", "en"), ("en", "ko"), ("ja", "de")):
         assert best_of_two(None, model, language, other, 12) >= 10 / 12, (language, other)
 
 
-def test_the_sample():
+def test_the_sample() -> None:
     """Texts of 24 items in 21 languages are those that VERSION names: others would calibrate every service otherwise."""
     data = files("spellbook.models").joinpath("sample.json").read_bytes()
     assert (VERSION, hashlib.sha256(data).hexdigest()[:12]) == ("c1", "3e56ecab4b2a")

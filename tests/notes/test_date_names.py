@@ -3,6 +3,7 @@
 import datetime as dt
 import string
 import unicodedata
+from typing import Any, Literal
 
 import pytest
 from hypothesis import assume, given
@@ -122,7 +123,9 @@ cased = st.sampled_from([str.lower, str.title, str.capitalize])
 
 
 @given(st.sampled_from(MONTHS), st.integers(1, 28), st.booleans(), cased, st.sampled_from(["NFC", "NFD"]))
-def test_every_name_of_a_month(month: tuple[int, str], day: int, stops: bool, case, form: str) -> None:
+def test_every_name_of_a_month(
+    month: tuple[int, str], day: int, stops: bool, case: Any, form: Literal["NFC", "NFD"]
+) -> None:
     """Each name of the table, in each case, with and without a full stop, is its month in formats and in values."""
     number, name = month
     assume(not set(name) & set(",#:"))
@@ -136,7 +139,7 @@ def test_every_name_of_a_month(month: tuple[int, str], day: int, stops: bool, ca
 
 
 @given(st.sampled_from(DAYS), st.integers(1, 52), cased)
-def test_every_name_of_a_day(day: tuple[int, str], week: int, case) -> None:
+def test_every_name_of_a_day(day: tuple[int, str], week: int, case: Any) -> None:
     """Each name of a day decides the day of a weekly note."""
     number, name = day
     assume(key(case(name)) == name and not set(name) & set("#:/"))

@@ -1,6 +1,7 @@
 """Decisions and checkpoints are written as a person reads them, and read as a person may have written them."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from spellbook.notes.titles import title
 DAY = dt.date(2026, 12, 3)
 
 
-def test_a_decision_reads_well_and_comes_back():
+def test_a_decision_reads_well_and_comes_back() -> None:
     """Labels are in the language of the text."""
     body = decision_text("닭 모델은 복셀 32×32×32로 만든다. 색은 여덟 가지다.", "16에서는 부리가 보이지 않는다.")
     assert body == "닭 모델은 복셀 32×32×32로 만든다. 색은 여덟 가지다.\n\n이유: 16에서는 부리가 보이지 않는다."
@@ -32,7 +33,7 @@ def test_a_decision_reads_well_and_comes_back():
     assert decision_text("Use PostgreSQL.") == "Use PostgreSQL."
 
 
-def test_outcomes_are_a_list_that_grows():
+def test_outcomes_are_a_list_that_grows() -> None:
     """
     The first makes the list, each further one ends it, and earlier ones stay. Success, failure, success of one day: the
     changed text is found once. Of an outcome a person may leave out the date and the result; the rest is its reason.
@@ -71,12 +72,12 @@ def test_outcomes_are_a_list_that_grows():
         ("", Decision("")),
     ],
 )
-def test_what_a_person_writes_is_read(body, expected):
+def test_what_a_person_writes_is_read(body: str, expected: Any) -> None:
     """Labels may be missing, in either language and in any case; a reason may have paragraphs."""
     assert read_decision(body) == expected
 
 
-def test_a_checkpoint_reads_well_and_ticked_boxes_come_back():
+def test_a_checkpoint_reads_well_and_ticked_boxes_come_back() -> None:
     """Steps are tasks that Obsidian shows as boxes."""
     body = checkpoint_text(
         "로그인 세션을 옮기는 중.", ["`SessionStore.write`를 바꾼다", "두\n줄"], ["src/auth/session.py"]
@@ -100,7 +101,7 @@ _LINE = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1).filter
 
 
 @given(st.lists(_LINE, max_size=4), st.lists(_LINE, max_size=4))
-def test_steps_and_files_come_back(steps, files):
+def test_steps_and_files_come_back(steps: Any, files: Any) -> None:
     """Whatever they hold, backticks and marks too."""
     read = read_checkpoint(checkpoint_text("Summary.", steps, files))
     assert [each.text for each in read.steps] == steps
@@ -116,6 +117,6 @@ def test_steps_and_files_come_back(steps, files):
         ("word " * 100, "word " * 22 + "word…"),
     ],
 )
-def test_a_title_is_the_first_sentence(text, expected):
+def test_a_title_is_the_first_sentence(text: str, expected: str) -> None:
     """On one line, and bounded."""
     assert title(text) == expected

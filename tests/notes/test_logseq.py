@@ -1,5 +1,6 @@
 """A graph of Logseq that is opened in place: properties of pages, tasks, and the settings of the graph."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,7 @@ def test_a_graph_in_place(vault: Path) -> None:
         (vault / path).write_text(text)
     with opened(vault) as index:
         sync.scan(index)
-        found = lambda **filter: {*index.catalog.paths(conditions(filter))}  # noqa: E731
+        found: Callable[..., set[str]] = lambda **filter: {*index.catalog.paths(conditions(filter))}  # noqa: E731
         assert found(tags="tool") == found(type="Book") == found(task="open", priority="A") == {"pages/HEAP___Note.md"}
         assert found(due="2026-12-20") == {"journals/2026_11_21.md"}
         assert {each.target for each in repair_links.broken(index)} == {"Tool", "Book"}

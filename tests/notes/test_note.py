@@ -1,6 +1,7 @@
 """Notes: bytes to a note and back, whatever the bytes are."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ JAPANESE = "これは日本語で書かれたメモです。設定の方法を�
 ENGLISH = "A note in plain English, saved by Notepad.\n" * 20
 
 
-def of(header: str, body: str = "", path: str = "folder/name.md"):
+def of(header: str, body: str = "", path: str = "folder/name.md") -> Any:
     return parse(path, f"---\n{header}\n---\n{body}".encode())
 
 
@@ -25,7 +26,7 @@ def of(header: str, body: str = "", path: str = "folder/name.md"):
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff\0")),
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"]),
 )
-def test_encoding_comes_back(text, encoding):
+def test_encoding_comes_back(text: str, encoding: Any) -> None:
     """UTF-8 with or without BOM and UTF-16 with BOM decode to text and encode to the same bytes."""
     data = (("\ufeff" if encoding.startswith("utf-16") else "") + text).encode(encoding)
     note = parse("a.md", data)
@@ -34,7 +35,7 @@ def test_encoding_comes_back(text, encoding):
 
 
 @given(st.binary())
-def test_bytes_are_read_or_refused(data):
+def test_bytes_are_read_or_refused(data: Any) -> None:
     """Any bytes give a note that encodes to them, or UnreadableNote with the place; never another exception."""
     try:
         note = parse("a.md", data)
@@ -45,7 +46,7 @@ def test_bytes_are_read_or_refused(data):
 
 
 @given(anything)
-def test_any_header_is_read(header):
+def test_any_header_is_read(header: Any) -> None:
     """Any frontmatter gives a note, and a fault has a line of the file."""
     note = of(header, "## A\n")
     assert isinstance(note.meta, dict)
@@ -68,7 +69,7 @@ def test_any_header_is_read(header):
         pytest.param("\ud800".encode("utf-8", "surrogatepass"), "a.md, line 1: not UTF-8", id="half a letter"),
     ],
 )
-def test_unreadable(data, says):
+def test_unreadable(data: bytes, says: str) -> None:
     """Bytes in an unsupported encoding are refused with a guess of the encoding and what to do."""
     with pytest.raises(UnreadableNote) as caught:
         parse("a.md", data)
@@ -109,7 +110,7 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
         pytest.param("a: " + "x" * 300_000, 2, "over 256 kB", id="300 kB"),
     ],
 )
-def test_bad_header(header, line, says):
+def test_bad_header(header: Any, line: int | None, says: Any) -> None:
     """Faulty frontmatter is reported with line and reason, and the note and its sections are still indexed."""
     note = of(header, "## A\n")
     reasons = [fault.reason for fault in note.faults]
@@ -157,7 +158,7 @@ def test_bad_header(header, line, says):
         pytest.param("a: " + "{b: " * 18 + "1" + "}" * 18, None, 0, id="as deep as may be"),
     ],
 )
-def test_meta(header, meta, odd):
+def test_meta(header: str, meta: dict[str, Any] | None, odd: int) -> None:
     """Frontmatter is read as YAML 1.2, keys as written; an odd value becomes text with a fault, and edits still work."""
     note = of(header)
     assert note.editable
@@ -190,7 +191,7 @@ def test_meta(header, meta, odd):
         pytest.param("---\ntags:\n---\n", "", id="empty"),
     ],
 )
-def test_tags(text, tags):
+def test_tags(text: str, tags: str) -> None:
     """Tags are read as Obsidian reads them."""
     assert " ".join(parse("a.md", text.encode()).tags) == tags
 
@@ -250,7 +251,7 @@ def test_tags(text, tags):
         ("updated: soon", "updated", None),
     ],
 )
-def test_fields(header, name, value):
+def test_fields(header: str, name: str, value: Any) -> None:
     """Each field is read from every usual form, dates as ISO 8601; an invalid one counts as missing, and the file's name is the last title."""
     assert getattr(of(header, "# Heading\n"), name) == value
     assert parse("a/My note.md", b"text").title == "My note"
@@ -269,13 +270,13 @@ def test_fields(header, name, value):
         ("x" * 1000, "x" * 200),
     ],
 )
-def test_heading_text(source, seen):
+def test_heading_text(source: str, seen: str) -> None:
     """A heading's text is what a reader sees of it."""
     assert heading_text(source) == seen
 
 
 @given(st.sampled_from(["", "\ufeff", "---\na: b\n---\n", "---\r\na: b\r\n---\r\n"]), anything)
-def test_lines(header, text):
+def test_lines(header: Any, text: str) -> None:
     """
     The lines of a note are those of its body. Lines joined are the text, and only CR, LF and CRLF end one; a file's
     line ending is the first one in it.
@@ -289,7 +290,7 @@ def test_lines(header, text):
         assert newline(written) == end
 
 
-def test_blocks():
+def test_blocks() -> None:
     """
     Top-level blocks have their lines, a list its items, with code inside it. A link definition of more than 50 lines is
     read as text: markdown-it takes quadratic time to find its end. A case that crashes the parser (an HTML block in a
@@ -335,7 +336,7 @@ values = st.recursive(
     anything,
 )
 @settings(max_examples=30)
-def test_compose(meta, body):
+def test_compose(meta: Any, body: Any) -> None:
     """A composed note has the given metadata and body. A dumped value is one line and reads back as it was."""
     assert all(len(lines(dump(value))) == 1 for value in meta.values())
     note = parse("a.md", compose(meta, body).encode())

@@ -3,6 +3,7 @@
 import datetime as dt
 import time
 import unicodedata
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ DUE = ("due", "2026-12-20")
         pytest.param("trust:: trusted\nprivacy_scope:: public\nScope:: x\nTags:: a\ntype:: working\nid:: b\nsupersedes:: c", [], id="no keys that rule"),
     ],
 )  # fmt: skip
-def test_fields(text, expected):
+def test_fields(text: str, expected: Any) -> None:
     """A field is read as Dataview and Tasks do; keys by which Spellbook files and guards a note are none in a text."""
     assert said(text) == expected
 
@@ -60,7 +61,7 @@ def test_fields(text, expected):
         (f"{'k' * 300}: {'v' * 300}", [("k" * 200, "v" * 200)]),
     ],
 )  # fmt: skip
-def test_own(header, expected):
+def test_own(header: str, expected: list[tuple[str, ...]] | list[Any]) -> None:
     """Scalars and short lists of them, under keys that Spellbook neither knows nor, in what it keeps, writes itself."""
     assert [*own(as_json(parse("a.md", f"---\n{header}\n---\ntext".encode()).meta))] == expected
 
@@ -69,7 +70,7 @@ def test_own(header, expected):
     "text",
     ["[a:: ", "(a:: ", "[a:: [b] ", "(a:: [b:: (", "<!-- ", "%% ", "$a ", "$$ ", "a b ", "`[a:: 1] ", "**a:: ", "- [ ] 📅 ", "a:: 1\n", "<!-- -- "],
 )  # fmt: skip
-def test_hostile_text_takes_linear_time(text):
+def test_hostile_text_takes_linear_time(text: str) -> None:
     """Eight times the text takes much less than 64 times as long."""
     times = []
     for size in (40_000, 320_000):

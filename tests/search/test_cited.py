@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,10 @@ import yaml
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search import cited_code
+from spellbook.search.scores import hit_of
 from tests.commands import git, spellbook_in
 from tests.mcp.agent import Agent, talk
+from tests.search.candidates import candidate
 
 CODE = [f"line {number} of the retries" for number in range(1, 41)]
 QUESTION = "how often do we retry a payment"
@@ -45,17 +46,6 @@ def asked(book: Spellbook, vault: Path) -> Callable[[], list[Any]]:
         return [talk(book, conversation), spellbook_in(vault, "search", QUESTION).output, by_json]
 
     return ask
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    meta: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Hit:
-    chunk: _Chunk
-    why: dict[str, Any] = field(default_factory=dict)
 
 
 def remember(book: Spellbook, *sources: object) -> Any:
@@ -98,7 +88,7 @@ def test_what_became_of_cited_lines_is_said(book: Spellbook, vault: Path, projec
 
 
 def test_only_its_project_is_looked_at(
-    book: Spellbook, vault: Path, project: Path, tmp_path: Path, monkeypatch: Any
+    book: Spellbook, vault: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worktree of the project compares too; in another project, and outside of one, nothing is said."""
     (project / ".git").rmdir()
@@ -161,11 +151,11 @@ def test_comparing_costs_little(project: Path) -> None:
     """A hit that cites lines of a file of 600 lines, which moved to its end, costs less than 2 ms of processor time."""
     file = project / "src" / "retry.py"
     sources, _ = cited_code.cite(["src/retry.py#L10-L30"], {})
-    costs = []
+    costs, hit = [], hit_of(candidate(sources=sources, scope="shop"))
     for number in range(20):
         file.write_text("\n".join([f"{number}"] * 570 + CODE), "utf-8")
         began = time.process_time()
-        hits = cited_code.compared([_Hit(_Chunk({"sources": sources, "scope": "shop"}))], {"shop": "shop"})
+        hits = cited_code.compared([hit], {"shop": "shop"})
         costs.append(time.process_time() - began)
         assert hits[0].why["cited"] == ["src/retry.py#L580-L600 now, cited as L10-L30"]
     assert sorted(costs)[10] < 0.02

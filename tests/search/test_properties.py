@@ -1,5 +1,8 @@
 """A note's own properties are found by words; `properties.tesh` says how they are shown, and what they filter."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from spellbook.index import sync
@@ -29,7 +32,7 @@ mood:: good
 
 
 @pytest.fixture
-def notes(vault):
+def notes(vault: Path) -> Any:
     (vault / "Minji.md").write_text(MINJI, "utf-8")
     (vault / "Plans.md").write_text(TASKS, "utf-8")
     (vault / "Other.md").write_text("# Other\n\nBirthday parties are loud.\n", "utf-8")
@@ -40,7 +43,7 @@ def notes(vault):
 FOUND = {"1990-05-12": "Minji#", "birthday 1990-05-12": "Minji#", "생일": "Minji#", "010-1234": "Card#"}
 
 
-def test_they_are_found_by_words(notes):
+def test_they_are_found_by_words(notes: Any) -> None:
     """
     A key with its value, a value, a key: the note is found by its first chunk, also one without any text. A property
     that is added or changed changes words alone; a note of properties alone has no vector. Nine thousand of them, or one
@@ -50,7 +53,7 @@ def test_they_are_found_by_words(notes):
     with opened(notes, embedder) as index:
         sync.run(index)
 
-        def found(words):
+        def found(words: Any) -> Any:
             return Searcher(index).ask(Question(words, "keyword", keywords=(words,))).hits
 
         assert {words: [hit.id for hit in found(words)] for words in FOUND} == {

@@ -11,7 +11,7 @@ import yaml
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.search.question import Question
+from spellbook.search.question import Answer, Question
 from spellbook.search.searcher import Searcher
 from tests.benchmarks.measures import Tally
 from tests.benchmarks.questions import HALVES, dated
@@ -58,7 +58,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
 def test_questions_find_their_notes(asked: Spellbook, name: str) -> None:
     """Each figure is at most the tolerance below its recorded value."""
     kind, verb, how, measured = MEASURED[name]
-    ask: Callable[..., books.Answer] = getattr(asked, verb)
+    ask: Callable[..., Answer] = getattr(asked, verb)
     tally = Tally()
     for note, question in ASKED[kind].items():
         tally.add(

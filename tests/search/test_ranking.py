@@ -3,37 +3,38 @@
 import datetime as dt
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from spellbook.search.choice import choose, convincing, least
 from spellbook.search.ranking import adjust, supersede
 from spellbook.search.related import Superseded
-from spellbook.search.scores import fuse, hit_of
+from spellbook.search.scores import Candidate, Leg, Mode, fuse, hit_of
 from tests.search.candidates import candidate
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
 
-def ranked(*candidates, mode="both", half_lives=None, above=None):
+def ranked(*candidates: Candidate, mode: Mode = "both", half_lives: Any = None, above: Any = None) -> Any:
     fused = fuse(candidates, mode)
     fused = adjust(fused, half_lives or {}, {}, NOW)
     found = {path: Superseded(frozenset(by), (by[0], f"id of {by[0]}", by[0])) for path, by in (above or {}).items()}
     return supersede(fused, found, (NOW, NOW))
 
 
-def known_words(candidates):
+def known_words(candidates: Any) -> Any:
     """The candidates, of a question whose words the vault does not have."""
     for each in candidates:
         each.matches[0].expected = 0.0
     return candidates
 
 
-def shares(each):
+def shares(each: Any) -> Any:
     return sum(leg["share"] for leg in each.legs.values()) + sum(one["share"] for one in each.adjustments)
 
 
-def reasons(each):
+def reasons(each: Any) -> Any:
     return [one["reason"] for one in each.adjustments]
 
 
@@ -47,7 +48,7 @@ def reasons(each):
         ("both", 1.0, None, 0.7),
     ],
 )
-def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
+def test_fusion_is_a_weighed_sum(mode: Mode, semantic: float | None, keyword: float | None, expected: float) -> None:
     """`search` is 0.7 meaning and 0.3 words; the other verbs, and a search without the embedder, use one of them whole."""
     [each] = fuse([candidate(semantic=semantic, keyword=keyword)], mode)
     assert each.score == pytest.approx(expected)
@@ -57,7 +58,7 @@ def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
         assert each.score == keyword
 
 
-def aged(days, **given):
+def aged(days: Any, **given: Any) -> Any:
     return candidate(
         semantic=1.0,
         updated=(dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=NOW - 86_400 * days)).isoformat(),
@@ -76,7 +77,7 @@ def aged(days, **given):
         ({"type": "semantic", "trust": "trusted"}, 1.0),
     ],
 )
-def test_a_captured_session_loses_and_fades(meta, score):
+def test_a_captured_session_loses_and_fades(meta: dict[str, Any], score: float) -> None:
     """It has 0.85 of its score, fades as a working memory does, and says why; what was kept on purpose does neither."""
     [each] = ranked(aged(7 if score > 0.99 else 60, **meta), mode="semantic")
     assert each.score == pytest.approx(score, abs=2e-3)
@@ -95,7 +96,7 @@ def test_a_captured_session_loses_and_fades(meta, score):
         (5, 5, {"per_note": 1}, "sskkk"),
     ],
 )
-def test_two_of_the_first_five_are_from_sessions(kept, limit, options, expected):
+def test_two_of_the_first_five_are_from_sessions(kept: int, limit: int, options: dict[str, Any], expected: str) -> None:
     """Better as they may be: a third session waits until there are five hits, unless sessions are asked for."""
     found = [candidate(f"s{at}.md", 0.99 - at / 100, trust="agent", session="s") for at in range(4)]
     found += [candidate(f"k{at}.md", 0.5 - at / 100) for at in range(kept)]
@@ -126,7 +127,7 @@ LIVES = {"working": math.inf, "log": 30.0, "trip": 10.0, "": 50.0}
         *((days, given, LIVES) for days, given in SET),
     ],
 )
-def test_half_lives(days, given, lives):
+def test_half_lives(days: Any, given: Any, lives: Any) -> None:
     """
     What is `system`, `preference`, `decision`, `semantic` or `procedural` does not age unless a setting says so. A known
     `type` goes before the category, which shares no names with types. A setting names either, and "" all others. After
@@ -138,7 +139,7 @@ def test_half_lives(days, given, lives):
     assert each.score == pytest.approx(1 if days == math.inf else year, abs=1e-3)
 
 
-def test_pins_and_importance():
+def test_pins_and_importance() -> None:
     """A pin raises the score and stops ageing; importance changes it a little; without a date, or before it, none ages."""
     [low] = ranked(candidate(semantic=0.5, importance=0.2), mode="semantic")
     assert (reasons(low), low.score < 0.5) == (["importance 0.2"], True)
@@ -158,7 +159,7 @@ def test_pins_and_importance():
         ({"superseded_by": None, "status": "done"}, 0.5, []),
     ],
 )
-def test_what_a_note_says_of_itself(declared, score, named):
+def test_what_a_note_says_of_itself(declared: Any, score: Any, named: Any) -> None:
     """
     What succeeded ranks a little higher, what failed a little lower, and each says so; other words say nothing. A note
     that says that it is superseded loses four tenths, whether its successor is known or not.
@@ -168,7 +169,7 @@ def test_what_a_note_says_of_itself(declared, score, named):
 
 
 @pytest.mark.parametrize(("missing", "left"), [("", "cba"), ("b", "ca"), ("c", "ba"), ("a", "cb")])
-def test_a_chain_stands_newest_first(missing, left):
+def test_a_chain_stands_newest_first(missing: str, left: str) -> None:
     """
     Each note is below those that supersede it, also where the one between them is no candidate, only says of itself that
     it is superseded, or matches nothing.
@@ -187,7 +188,7 @@ def test_a_chain_stands_newest_first(missing, left):
     assert "".join(best) == left
 
 
-def test_what_is_superseded_loses_no_more_than_its_place():
+def test_what_is_superseded_loses_no_more_than_its_place() -> None:
     """
     Its successor is lifted to it and stands above it, by its best chunk, and both say so; where that is better anyway,
     or is no candidate, it loses nothing.
@@ -210,7 +211,7 @@ def test_what_is_superseded_loses_no_more_than_its_place():
 
 
 @pytest.mark.parametrize(("per_note", "expected"), [(0, "abaa"), (1, "abc"), (2, "abac"), (9, "abaa")])
-def test_a_note_does_not_fill_all_places(per_note, expected):
+def test_a_note_does_not_fill_all_places(per_note: int, expected: str) -> None:
     """
     From its second hit on a note gives way to others that are nearly as good, not to worse ones; with `per_note` the
     places that a note may not have go to others, even to much worse ones. Of two hits with the same text the second
@@ -226,13 +227,13 @@ def test_a_note_does_not_fill_all_places(per_note, expected):
     assert {each.chunk.path: reasons(each) for each in chosen} == {"a.md": [], "c.md": [], "b.md": ["repeats a.md"]}
 
 
-def test_equals_come_newest_first():
+def test_equals_come_newest_first() -> None:
     """Equal hits are ordered by the better match by words, then newest first; a hit without a date comes last."""
     dated = [candidate(f"{year}.md", 0.6, category="decision", updated=f"{year}-01-01") for year in (2020, 2026, 2023)]
     found = ranked(*dated, candidate("none.md", 0.6), mode="semantic")
     assert [each.chunk.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
     weak, strong = (candidate(f"{at}.md", keyword=1.0, category="decision", updated=at) for at in ("2026", "2020"))
-    strong.matches[0].keyword = strong.matches[0].keyword._replace(beyond=0.2)
+    strong.matches[0].keyword = Leg(1, 1.0, beyond=0.2)
     assert [each.chunk.path for each in ranked(weak, strong, mode="keyword")] == ["2020.md", "2026.md"]
 
 
@@ -251,7 +252,7 @@ UNRELATED = {
 
 
 @pytest.mark.parametrize("name", [*RELATED, *UNRELATED])
-def test_what_has_to_do_with_a_question(name):
+def test_what_has_to_do_with_a_question(name: Any) -> None:
     """
     Meaning decides whether a hit is related, and words confirm it where they can be expected. Of several texts the best
     two count, by their mean: one text alone cannot make a chunk sure. A chunk in another language gets credit for words
@@ -272,7 +273,7 @@ def test_what_has_to_do_with_a_question(name):
     assert bool(convincing(fuse([each], "both"), 100)) is (name in RELATED)
 
 
-def test_one_sure_hit_brings_its_lesser_neighbours():
+def test_one_sure_hit_brings_its_lesser_neighbours() -> None:
     """If one hit is sure, weaker ones follow unless they are far below it; if none is, the result is empty."""
     scores = {"sure": 0.8, "probable": 0.49, "far": 0.4, "other": 0.1}
     listed = known_words(fuse([candidate(f"{name}.md", score, 0.0) for name, score in scores.items()], "both"))
@@ -280,7 +281,7 @@ def test_one_sure_hit_brings_its_lesser_neighbours():
     assert convincing(listed[1:], 100) == []
 
 
-def test_the_more_there_is_the_surer_one_must_be():
+def test_the_more_there_is_the_surer_one_must_be() -> None:
     """The required evidence grows smoothly with the number of chunks."""
     needed = [least(count) for count in range(20_000)]
     assert needed == sorted(needed)

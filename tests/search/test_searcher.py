@@ -2,7 +2,11 @@
 
 import datetime as dt
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,16 +14,19 @@ from hypothesis import strategies as st
 
 from spellbook.index import sync
 from spellbook.index.catalog import rows as stored
+from spellbook.index.opened import Index
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.search import choice, explain, packing
 from spellbook.search.question import VERBS, Question, question
+from spellbook.search.scores import Mode
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.text.terms import estimate_tokens
-from tests.helpers import Failing, note_writer, opened, watched
-from tests.mcp.agent import talk
+from tests.helpers import Failing, Write, note_writer, opened, watched
+from tests.mcp.agent import Agent, talk, text_of
 
-MODES = ("semantic", "keyword", "both")
+MODES: tuple[Mode, ...] = ("semantic", "keyword", "both")
 ASKED = "where is our bird"
 GUESS = "The owl sleeps behind the shelf."
 NOTES = {
@@ -34,7 +41,7 @@ KEYS = "# Keys\n\nThe keys are rotated every Monday by the harbour master.\n\n##
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
     """A small vault of Korean and English notes; no test changes it."""
     vault = tmp_path_factory.mktemp("searched")
     write_note = note_writer(vault)
@@ -52,20 +59,20 @@ def small(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def index(small):
+def index(small: Spellbook) -> Index:
     """Its index."""
     return small.index
 
 
-def ask(index, text="", mode="both", **asked):
+def ask(index: Index, text: str = "", mode: Mode = "both", **asked: Any) -> Any:
     return Searcher(index).ask(Question(text, mode, **asked))
 
 
-def found(answer):
+def found(answer: Any) -> Any:
     return [hit.path for hit in answer.hits]
 
 
-def shares(hit):
+def shares(hit: Any) -> Any:
     legs = [hit.why[name]["share"] for name in ("semantic", "keyword") if name in hit.why]
     return sum(legs) + sum(each["share"] for each in hit.why["adjustments"])
 
@@ -78,7 +85,7 @@ QUESTIONS = st.text(alphabet="도커를설정 lighthouse the cat keys 0123456789
 @example("lighthouse server", "both")
 @example("keys rotated Monday", "semantic")
 @example("도커 설정", "keyword")
-def test_the_shares_of_a_hit_add_up_to_its_score(index, text, mode):
+def test_the_shares_of_a_hit_add_up_to_its_score(index: Index, text: str, mode: Any) -> None:
     """Each hit's named shares add up to its score, and hits are in order of score, whatever is asked."""
     hits = ask(index, text, mode, limit=10).hits
     for hit in hits:
@@ -90,7 +97,9 @@ def test_the_shares_of_a_hit_add_up_to_its_score(index, text, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_filters_cut_before_the_legs_and_limits_after(index, monkeypatch, mode):
+def test_filters_cut_before_the_legs_and_limits_after(
+    index: Index, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
     """
     A filter by a rare category still fills the result with its notes, and by a common one the limit. No hit is below
     `min_score`, and there are never more than `limit`. Of most candidates the text is never read.
@@ -106,10 +115,10 @@ def test_filters_cut_before_the_legs_and_limits_after(index, monkeypatch, mode):
     assert [len(ask(index, "lighthouse", mode, limit=limit).hits) for limit in (1, 7)] == [1, 7]
     searcher, asked = Searcher(index), Question("lighthouse server", mode)
     assert len(searcher.rank(asked).candidates) > asked.limit
-    read, unpack = [], stored.unpacked
+    read = Mock(wraps=stored.unpacked)
     stored.inflated.cache_clear()
-    monkeypatch.setattr(stored, "unpacked", lambda packed: read.append(packed) or unpack(packed))
-    assert 0 < len(searcher.ask(asked).hits) == asked.limit >= len(read) > 0
+    monkeypatch.setattr(stored, "unpacked", read)
+    assert 0 < len(searcher.ask(asked).hits) == asked.limit >= read.call_count > 0
 
 
 REFUSED = [{"limit": 0}, {"limit": 101}, {"limit": -1}, {"min_score": -0.1}, {"min_score": 1.1}, {"max_tokens": 49}]
@@ -120,20 +129,20 @@ REFUSED += [{"also": also} for also in (["a", "b", "c", "d"], ["a", 7], ["x" * 2
 
 
 @pytest.mark.parametrize("asked", [*REFUSED, {"verb": "guess"}, {"per_note": -1}])
-def test_what_makes_no_sense_is_refused_with_the_next_step(index, asked):
+def test_what_makes_no_sense_is_refused_with_the_next_step(index: Index, asked: Any) -> None:
     """A bad limit, score, budget, filter, further text, verb or query is INVALID_INPUT with a hint, before a search."""
     with pytest.raises(InvalidInput) as caught:
         Searcher(index).ask(question(**{"verb": "search", "query": "lighthouse", **asked}))
     assert caught.value.hint
 
 
-def test_words(index):
+def test_words(index: Index) -> None:
     """
     `any` finds chunks with one keyword, `all` with every one; the words of a phrase stand together. `rotate` finds
     `rotated`, `도커` finds `도커를`, a single letter a word that begins with it.
     """
 
-    def find(*words, match_all=False):
+    def find(*words: Any, match_all: bool = False) -> Any:
         return set(found(ask(index, " ".join(words), "keyword", keywords=words, match_all=match_all)))
 
     assert find("harbour master", "windowsill") == {"infra/keys.md", "cats.md"}
@@ -145,7 +154,7 @@ def test_words(index):
 
 
 @pytest.fixture
-def korean(vault, write_note):
+def korean(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes about servers, each with another particle; the last ones are as fresh, pinned and full of the word as can be."""
     write_note(
         "exact.md", f"서버에서 로그를 본다. {'다른 이야기도 길게 있다. ' * 60}", importance="low", created="2020-01-01"
@@ -183,13 +192,15 @@ def korean(vault, write_note):
         (["C++를"], True, [], ["cpp"]),
     ],
 )
-def test_a_korean_word_is_found_with_another_particle(korean, words, match_all, first, others):
+def test_a_korean_word_is_found_with_another_particle(
+    korean: Any, words: list[str], match_all: bool, first: list[str] | list[Any], others: list[str] | list[Any]
+) -> None:
     """
     `find` finds a word with another particle than asked for, below all that have it as it was asked for, however often,
     fresh or pinned; by any or all words, in a phrase, and within a filter.
     """
 
-    def paths(**options):
+    def paths(**options: Any) -> Any:
         asked = ask(korean, " ".join(words), "keyword", keywords=tuple(words), match_all=match_all, limit=20, **options)
         scores = [hit.score for hit in asked.hits]
         assert scores == sorted(scores, reverse=True)
@@ -207,7 +218,7 @@ ODD = ['"', '""', "'", "a AND", "OR", "NOT x", "NEAR(a b, 3)", "(", ")(", "*", "
 
 
 @pytest.mark.parametrize("text", ODD, ids=lambda text: repr(text[:20]))
-def test_no_query_breaks_the_search(index, text):
+def test_no_query_breaks_the_search(index: Index, text: str) -> None:
     """Operators, quotes, brackets, NUL and long queries are searched as words, never an error."""
     for mode in MODES:
         assert ask(index, text, mode).query == text
@@ -218,7 +229,7 @@ def test_no_query_breaks_the_search(index, text):
 # -- further texts
 
 
-def test_further_texts(small):
+def test_further_texts(small: Spellbook) -> None:
     """
     The note that holds a guessed sentence is found, and the answer says which texts were asked and what each gave; `why`
     takes the same texts. The score is the mean of the best two, so that one wrong guess costs little, and the shares add
@@ -249,15 +260,15 @@ def test_further_texts(small):
         "boat.md"
     ]
     day = Searcher(small.index, lambda: dt.datetime(2026, 5, 2, 12).timestamp())
-    for text, also, is_read in (("compose yesterday", (), True), ("compose", ("compose yesterday",), False)):
-        hits = day.ask(Question(text, also=also, min_score=0.0)).hits
+    for text, further, is_read in (("compose yesterday", (), True), ("compose", ("compose yesterday",), False)):
+        hits = day.ask(Question(text, also=further, min_score=0.0)).hits
         assert ("yesterday" in str([hit.why["adjustments"] for hit in hits])) is is_read
 
 
-def test_further_texts_over_mcp(small):
+def test_further_texts_over_mcp(small: Spellbook) -> None:
     """search, recall and memory_injection take it, and an answer without a sure hit tells an agent to use it."""
 
-    async def conversation(agent):
+    async def conversation(agent: Agent) -> None:
         for tool, also in (
             ("search", [GUESS]),
             ("recall", [GUESS]),
@@ -268,7 +279,7 @@ def test_further_texts_over_mcp(small):
             assert "owl.md" in await agent.call(tool, query=ASKED, also=also)
         assert "Ask again" not in await agent.call("search", query="zebra", also=["quagga"])
         given = await agent.client.get_prompt("memory_injection", {"query": ASKED, "also": f"{GUESS}\nthe bird"})
-        assert "owl of the archive" in given.messages[0].content.text
+        assert "owl of the archive" in text_of(given.messages[0].content)
 
     talk(small, conversation, toolsets=("core", "memento"))
 
@@ -277,7 +288,7 @@ def test_further_texts_over_mcp(small):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_why(small, verb):
+def test_why(small: Spellbook, verb: Any) -> None:
     """
     Rows have the order and scores of the search, and each row's shares add up. A note's id explains all its chunks, a
     chunk's id only that one; an unknown one is an error that says so.
@@ -296,7 +307,7 @@ def test_why(small, verb):
         small.why("harbour", "nowhere.md", verb=verb)
 
 
-def test_why_tells_the_words_and_the_time(small):
+def test_why_tells_the_words_and_the_time(small: Spellbook) -> None:
     """
     Each word comes with the number of chunks that contain it; words that no chunk contains are marked, and one that
     matches by its stem counts as matched. Korean words are told as they were typed, synonyms too. `why` says which days
@@ -305,6 +316,7 @@ def test_why_tells_the_words_and_the_time(small):
     """
     given = small.why("harbour kraken")
     assert [(word.text, word.chunks) for word in given.words] == [('"harbour"', 2), ('"krake"*', 0)]
+    assert given.known is not None
     assert 0 < given.known < 1
     assert [(row.words, row.lacks) for row in given.rows[:1]] == [(("harbour",), ("krake*",))]
     [row, *_] = small.why("rotating key", "infra/keys#").rows
@@ -314,7 +326,7 @@ def test_why_tells_the_words_and_the_time(small):
     assert small.search("effect 정리").hits[0].why["keyword"]["synonyms"] == ["effect = 이펙트"]
     assert small.why("harbour keys in May 2011").when == "from 2011-05-01 to 2011-05-31: in May 2011"
     assert small.why("harbour keys").when == ""
-    missed = {
+    missed: dict[str, dict[str, Any]] = {
         "it does not contain the quoted text": {"query": '"spare harbour keys" in the office', "id": "infra/keys#"}
     }
     missed |= {"neither its meaning nor its words match": {"query": "harbour keys", "id": "cats.md", "verb": "find"}}
@@ -325,7 +337,7 @@ def test_why_tells_the_words_and_the_time(small):
 # -- the state of the index
 
 
-def test_an_answer_says_what_answered(book, write_note):
+def test_an_answer_says_what_answered(book: Spellbook, write_note: Write) -> None:
     """
     Its index block counts notes, chunks and pending vectors, and names the generation. `ms` and `found` are in the JSON;
     the second time a question is asked, its vector is not made again. A searcher that stays open sees new, changed,
@@ -339,7 +351,7 @@ def test_an_answer_says_what_answered(book, write_note):
     day, searcher = book.stats()["day"], Searcher(index)
     assert (day["by_meaning"], day["caches"]["query_vectors"]) == (2, {"hits": 1, "misses": 1})
 
-    def now(text):
+    def now(text: str) -> Any:
         answer = searcher.ask(Question(text, "semantic", min_score=0.9))
         state = answer.index
         assert (state.degraded, state.generation) == (False, index.catalog.generation)
@@ -357,7 +369,7 @@ def test_an_answer_says_what_answered(book, write_note):
         assert now("another zebra")[0] == [text] * bool(text)
 
 
-def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note):
+def test_without_its_embedder_search_goes_by_words_and_says_so(vault: Path, write_note: Write) -> None:
     """If the embedder fails the answer is by words and degraded, not empty, as `why` says; `find` never needs it."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
@@ -371,7 +383,7 @@ def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note
         assert ask(index, "lighthouse", "keyword").index.degraded is False
 
 
-def test_one_entry_a_note_and_how_many_there_are(vault, write_note):
+def test_one_entry_a_note_and_how_many_there_are(vault: Path, write_note: Write) -> None:
     """
     `per_note` bounds the chunks of a note; `found` counts what it leaves, before the limit; `why` says what it took. A
     text without a vector that shares a common word with the question is not named as near.
@@ -395,7 +407,7 @@ def test_one_entry_a_note_and_how_many_there_are(vault, write_note):
 # -- what is a hit at all
 
 
-def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypatch):
+def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Off-topic questions have no hits by default; `min_score=0` or a filter shows the nearest. Where nothing is sure up
     to three near notes are shown within the budget: the first as a hit, the others with a passage. Without one that has
@@ -436,17 +448,17 @@ class Judge:
 
     name = "judge"
 
-    def __init__(self, word, error=None):
-        self.word, self.error, self.given = word, error, []
+    def __init__(self, word: Any, error: Any = None) -> None:
+        self.word, self.error, self.given = word, error, list[Any]()
 
-    def rerank(self, query, texts, seconds):
+    def rerank(self, query: Any, texts: Sequence[str], seconds: Any) -> Any:
         self.given.append((query, list(texts), seconds))
         if self.error:
             raise self.error
         return [float(self.word in text) for text in texts]
 
 
-def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index):
+def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index: Index) -> None:
     """
     A reranker gets twenty whole texts and a time limit, reorders them, and the shares still add up. If it fails, the
     order is that of the search, and the answer says so.

@@ -1,6 +1,5 @@
 """What notes say of themselves by keys of the Open Knowledge Format: in ranking, in hits, in filters, as links."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
+from tests.helpers import Write
 
 PAIRS = [
     ("which day do we deploy", "The day that we deploy is Tuesday.", "We deploy on Thursday mornings now."),
@@ -55,7 +55,7 @@ def test_what_holds_stands_above_what_is_deprecated_or_stale(vault: Path, prepar
             assert not near or not near[0].endswith("-old.md"), (asked, near)
 
 
-def test_a_note_says_that_it_does_not_hold(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_note_says_that_it_does_not_hold(book: Spellbook, write_note: Write) -> None:
     """
     A deprecated or stale note is marked in answers and in JSON, and found by `status`; it is no open decision.
 
@@ -78,7 +78,7 @@ def test_a_note_says_that_it_does_not_hold(book: Spellbook, write_note: Callable
     assert not [each for each in then.why["adjustments"] if "stale" in each["reason"]]
 
 
-def test_a_listing_stands_below_what_it_lists(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_listing_stands_below_what_it_lists(book: Spellbook, write_note: Write) -> None:
     """`index.md` and `log.md` of any level are found, and never above a note of their folder that matches as well."""
     listed = "* [Tides](tides.md) - when the tide comes, and the harbour opens\n"
     write_note("index.md", f"# Tides of the harbour\n\n{listed}* [Ropes](ropes.md) - ropes\n")

@@ -1,6 +1,8 @@
 """when: what a question says of time, what it does not say, and what a date does to a score."""
 
 import datetime as dt
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +10,7 @@ from spellbook.index import sync
 from spellbook.search import time_in_question
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.helpers import opened
+from tests.helpers import Write, opened
 
 TODAY = dt.date(2026, 11, 20)  # a Friday
 
@@ -35,7 +37,7 @@ TODAY = dt.date(2026, 11, 20)  # a Friday
         ("yesterday", "from 2026-11-19 to 2026-11-19: yesterday", "yesterday"),
     ],
 )
-def test_times_are_read(text, reason, rest):
+def test_times_are_read(text: str, reason: str, rest: str) -> None:
     """A time becomes a range or an order, and leaves the question unless nothing else is in it."""
     found = time_in_question.read(text, TODAY)
     assert found is not None
@@ -54,9 +56,11 @@ NOT_ALL = ("어제 회의", "지난주에 정한 색", "the plan in May", "사�
 
 
 @pytest.mark.parametrize("text", [*ALL, "What happened yesterday", "notes from last week", *NOT_ALL])
-def test_a_question_for_nothing_but_a_time(text):
+def test_a_question_for_nothing_but_a_time(text: str) -> None:
     """It names no subject; one for the newest of something is not of that kind."""
-    assert time_in_question.read(text, TODAY).is_all is (text not in NOT_ALL)
+    found = time_in_question.read(text, TODAY)
+    assert found is not None
+    assert found.is_all is (text not in NOT_ALL)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +74,12 @@ def test_a_question_for_nothing_but_a_time(text):
         *("until 9999-12-31", "after 9999-12-31", "before 0001-01-01", "9999-12-31 회의"),  # no day before or after
     ],
 )
-def test_what_is_no_time(text):
+def test_what_is_no_time(text: str) -> None:
     """A word that may mean something else is left alone."""
     assert time_in_question.read(text, TODAY) is None
 
 
-def test_no_day_breaks_it():
+def test_no_day_breaks_it() -> None:
     """Every day of four years is a today on which all words mean some range, or none."""
     texts = ("지난달", "작년 2월 29일", "2 months ago", "last week", "last Sunday", "999 weeks ago", "999년 전")
     for i in range(0, 1_461, 5):
@@ -88,7 +92,7 @@ def at(day: dt.date) -> float:
     return dt.datetime.combine(day, dt.time(12)).timestamp()
 
 
-def test_a_date_adds_a_share_and_hides_nothing(vault, write_note):
+def test_a_date_adds_a_share_and_hides_nothing(vault: Path, write_note: Write) -> None:
     """
     The reason is among the shares; notes of another time are still found; a filter by date leaves the words alone. A
     question for nothing but a time has the notes of then as its hits; without such a note it is as any other.
@@ -99,7 +103,7 @@ def test_a_date_adds_a_share_and_hides_nothing(vault, write_note):
         sync.run(index)
         searcher = Searcher(index, lambda: at(TODAY))
 
-        def ask(text, **asked):
+        def ask(text: str, **asked: Any) -> Any:
             return {
                 hit.path: [each["reason"] for each in hit.why["adjustments"] if " old" not in each["reason"]]
                 for hit in searcher.ask(Question(text, **asked)).hits

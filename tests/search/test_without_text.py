@@ -1,10 +1,15 @@
 """Notes without text: cards of properties, stubs, lone headings, empty files."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spellbook.index.catalog.rows import NO_TEXT
+from spellbook.library.book import Spellbook
+from tests.helpers import Write
 
 NOTES = {
     "people/Jane Doe.md": "---\naliases: [Janey, 제인]\ntags: [friend/tennis]\nphone: 555-0101\n---\n",
@@ -38,14 +43,14 @@ FOUND = {
 
 
 @pytest.fixture
-def cards(book, write_note):
+def cards(book: Spellbook, write_note: Write) -> Any:
     for path, text in NOTES.items():
         write_note(path, text)
     book.refresh(embed=True)
     return book
 
 
-def test_a_note_without_text_is_found(cards):
+def test_a_note_without_text_is_found(cards: Any) -> None:
     """By title, file name, alias, tag, property or lone heading, in `find` and `search`; below notes that say it."""
     for asked, path in FOUND.items():
         for answer in (cards.find([asked]), cards.search(asked)):
@@ -54,7 +59,7 @@ def test_a_note_without_text_is_found(cards):
             assert "trip.md" not in paths or paths.index("trip.md") < paths.index(path), asked
 
 
-def test_thousands_of_stubs_leave_room(book, write_note):
+def test_thousands_of_stubs_leave_room(book: Spellbook, write_note: Write) -> None:
     """Texts stand before any number of stubs with the word in their titles, and each stub is found by its own name."""
     for number in range(300):
         write_note(f"lang.python.m{number}.md", f"---\ntitle: Python m{number}\n---\n")
@@ -68,7 +73,7 @@ def test_thousands_of_stubs_leave_room(book, write_note):
     assert [hit.path for hit in book.find(["m217"]).hits] == ["lang.python.m217.md"]
 
 
-def test_no_text_is_embedded_for_them(cards):
+def test_no_text_is_embedded_for_them(cards: Any) -> None:
     """Their titles have vectors, as all titles have; their empty texts have none, and nothing waits for one."""
     chunks = [chunk for path in NOTES for chunk in cards.index.catalog.at(path)]
     assert sorted({chunk.path for chunk in chunks if chunk.key == NO_TEXT}) == sorted(NOTES.keys() - {"trip.md"})
@@ -82,7 +87,7 @@ NAMES = st.text("abcdefg가나다라마カタ", min_size=3, max_size=8)
 @given(
     st.lists(NAMES, min_size=1, max_size=4, unique=True), st.sampled_from(["", "---\ntags: [x]\n---\n", "## ", "\n"])
 )
-def test_any_name_finds_its_note(book, vault, names, text):
+def test_any_name_finds_its_note(book: Spellbook, vault: Path, names: Any, text: str) -> None:
     """Whatever a note without text is called, its name finds it."""
     for name in names:
         (vault / f"{name}.md").write_text(f"{text}{name}\n" if text == "## " else text, "utf-8")

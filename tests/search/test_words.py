@@ -2,38 +2,41 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index import sync
+from spellbook.index.opened import Index
 from spellbook.search import presentation, synonyms, weights, words
 from spellbook.search.question import Question
 from spellbook.search.scores import hit_of
 from spellbook.search.searcher import Searcher
 from spellbook.text.terms import index_form, parts
-from tests.helpers import empty_catalog, opened
+from tests.helpers import Write, empty_catalog, opened
 
 
 class Shelf:
     """Texts in the catalog's full-text table."""
 
-    def __init__(self, *texts):
+    def __init__(self, *texts: str) -> None:
         self.db = empty_catalog()
         self.db.executemany(
             "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)",
             [(i, index_form(t), parts(t)) for i, t in enumerate(texts)],
         )
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.db.close()
 
-    def frequency(self, part):
+    def frequency(self, part: Any) -> Any:
         return self.db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (str(part),)).fetchone()[0]
 
-    def ask(self, question):
+    def ask(self, question: Any) -> Any:
         """The numbers of the texts that a question finds, best first."""
         expression = words.parse(question).chosen(self.frequency, 100).expression
         rows = (
@@ -70,7 +73,7 @@ FILLER = tuple(f"nothing of note number {i} is said here" for i in range(20))
         pytest.param("✅", "all done ✅", "all done", id="an emoji"),
     ],
 )
-def test_the_better_text_comes_first(question, first, second):
+def test_the_better_text_comes_first(question: str, first: str, second: str) -> None:
     """Whole names, stems and content words rank before texts that share only parts of words."""
     assert Shelf(*FILLER, second, first).ask(question)[0] == len(FILLER) + 1
 
@@ -92,14 +95,14 @@ def test_the_better_text_comes_first(question, first, second):
         ("error -reset", {0, 3}),  # a minus excludes nothing
     ],
 )
-def test_what_is_quoted_is_required(question, expected):
+def test_what_is_quoted_is_required(question: str, expected: Any) -> None:
     """Only texts with the quoted phrase are found; empty or unbalanced quotes require nothing."""
     shelf = Shelf("the error boundary is reset", "오류 경계는 여기", "the boundary", "an error here", *FILLER)
     assert set(shelf.ask(question)) == expected
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_every_text_finds_itself(text):
+def test_every_text_finds_itself(text: str) -> None:
     """A text used as a query finds itself, if it has any terms."""
     query = words.parse(text)
     assert Shelf("other", text).ask(text)[:1] == [1] * bool(query.terms or query.required)
@@ -109,7 +112,7 @@ LONG = ("word " * 4_000, "x" * 20_000, "가" * 20_000, "가 나를 " * 4_000, '"
 
 
 @pytest.mark.parametrize("text", [*LONG, "「" * 20_000, "가" * 19_999 + "x", '"a' * 10_000])
-def test_a_question_of_any_length_is_bounded(text):
+def test_a_question_of_any_length_is_bounded(text: str) -> None:
     """Any question gives at most 64 terms of limited length."""
     chosen = words.parse(text).chosen(lambda part: 0, 100)
     assert len(chosen.words) <= 128
@@ -123,7 +126,7 @@ LABELS = {"title": "zeppelin", "entities": "[{name: zeppelin}]", **dict.fromkeys
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_frontmatter_counts_more_than_a_mention(vault, write_note, label):
+def test_frontmatter_counts_more_than_a_mention(vault: Path, write_note: Write, label: Any) -> None:
     """
     A note with the word in its frontmatter ranks before an equally long one that mentions it, with a score near 1. Of
     two with the highest score the better match comes first, however old it is.
@@ -144,7 +147,7 @@ def test_frontmatter_counts_more_than_a_mention(vault, write_note, label):
 # -- synonyms
 
 
-def own(vault, text):
+def own(vault: Path, text: str) -> Any:
     """Write the vault's own synonyms."""
     place = vault / ".spellbook" / "synonyms.yaml"
     place.parent.mkdir(exist_ok=True)
@@ -153,7 +156,7 @@ def own(vault, text):
 
 
 @pytest.fixture
-def index(vault, write_note):
+def index(vault: Path, write_note: Write) -> Iterator[Index]:
     """Notes about a cache in two languages, and about other things."""
     write_note("cache.md", "# Sessions\n\nThe redis server keeps them for an hour.")
     write_note("pay.md", "# Money\n\nA refund takes three days.")
@@ -167,13 +170,13 @@ def index(vault, write_note):
         yield index
 
 
-def by_words(index, text, **options):
+def by_words(index: Index, text: str, **options: Any) -> Any:
     """The chunks that have a score by words, by path, as candidates."""
     found = Searcher(index).rank(Question(text, **options))
     return {each.chunk.path: each for each in found.candidates if each.keyword and each.keyword.score}
 
 
-def test_the_shipped_table_is_sound():
+def test_the_shipped_table_is_sound() -> None:
     """Each row is read without a fault, no word is in two rows, and each word is found when it is asked for."""
     file = synonyms.__file__.replace(".py", ".yaml")
     with open(file, encoding="utf-8") as opened_file:
@@ -213,7 +216,7 @@ def test_short_forms_of_the_office_find_the_full_ones(short: str, full: str) -> 
         ("refunds", "pay.md", None),
     ],
 )
-def test_a_word_finds_what_its_synonyms_find(index, asked, path, said):
+def test_a_word_finds_what_its_synonyms_find(index: Index, asked: str, path: str, said: str | None) -> None:
     """In either direction, with Korean particles and English endings; `why` says which word stood for which."""
     found = by_words(index, asked)
     assert path in found
@@ -225,7 +228,7 @@ def test_a_word_finds_what_its_synonyms_find(index, asked, path, said):
         assert "synonyms" not in leg
 
 
-def test_what_a_synonym_is_worth(index, vault):
+def test_what_a_synonym_is_worth(index: Index, vault: Path) -> None:
     """
     Where the vault has both, the word comes first; where it has the synonym only, that is worth the same share. A word
     that is everywhere does not rise to the weight of the rare one that was asked for. `레디스 redis` is not asked for by
@@ -245,7 +248,7 @@ def test_what_a_synonym_is_worth(index, vault):
     assert found["giraffe.md"].keyword.score > 0.3
 
 
-def test_a_vault_adds_its_own_rows_and_changes_are_read(index, vault):
+def test_a_vault_adds_its_own_rows_and_changes_are_read(index: Index, vault: Path) -> None:
     """A row holds from the next question on, beside the shipped ones, and is gone when the file is."""
     assert "giraffe.md" not in by_words(index, "지라프")
     place = own(vault, "# ours\n- [지라프, Giraffe]\n- - 기린\n  - giraffe\n")
@@ -272,7 +275,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: row[:12])
-def test_faults_have_a_line_and_are_not_fatal(vault, row):
+def test_faults_have_a_line_and_are_not_fatal(vault: Path, row: str) -> None:
     """
     What makes no sense is told with its line; the sound row before it holds, and the number told is bounded. Of a file
     that is too large, not text, or a folder, the shipped rows hold, and `doctor` says what is wrong.

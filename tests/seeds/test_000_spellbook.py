@@ -9,11 +9,12 @@ from click.testing import CliRunner
 
 from spellbook.cli import main
 from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
 from spellbook.system.errors import InvalidInput
 from tests.mcp.agent import Agent, conversation, talk
 
-DOCKER = {
+DOCKER: dict[str, Any] = {
     "text": "Docker 컨테이너는 compose 파일로 띄운다. 포트는 17950이고 볼륨은 /data에 붙인다.",
     "metadata": {
         "topic": "docker-setup",
@@ -39,7 +40,7 @@ async def kept(agent: Agent, *chunks: dict[str, Any], **given: object) -> list[d
 
 
 @conversation()
-async def test_rest_opens_a_session_with_guides_and_rest_end_counts(agent: Agent, book):
+async def test_rest_opens_a_session_with_guides_and_rest_end_counts(agent: Agent, book: Spellbook) -> None:
     """개념 4: rest → session_id, chunking_guide, metadata_rules, status; rest_end → status, scribed_count."""
     opened = await agent.json("rest", language="ko")
     assert opened["session_id"].startswith("rest-")
@@ -57,7 +58,7 @@ async def test_rest_opens_a_session_with_guides_and_rest_end_counts(agent: Agent
 
 
 @conversation()
-async def test_writing_needs_a_session(agent: Agent, book):
+async def test_writing_needs_a_session(agent: Agent, book: Spellbook) -> None:
     """개념 6: without one, with an unknown one, and with one that has ended, the error says to call rest()."""
     assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
     assert "REST_INVALID" in await agent.refused("scribe", chunk=COFFEE, session_id="rest-nobody")
@@ -68,7 +69,7 @@ async def test_writing_needs_a_session(agent: Agent, book):
     assert "rest()" in said
 
 
-def test_the_ritual_speaks_the_language_of_the_setting(book, monkeypatch: pytest.MonkeyPatch):
+def test_the_ritual_speaks_the_language_of_the_setting(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
     """개념 4, 6: rest, scribe, scribe_validate, rest_end and their errors are Korean, unless rest is given a language."""
 
     def is_korean(text: str) -> bool:
@@ -107,7 +108,7 @@ def test_the_ritual_speaks_the_language_of_the_setting(book, monkeypatch: pytest
 
 
 @conversation()
-async def test_a_chunk_is_found_by_meaning_and_by_words(agent: Agent, book, vault):
+async def test_a_chunk_is_found_by_meaning_and_by_words(agent: Agent, book: Spellbook, vault: Path) -> None:
     """개념 3, 5: memorize asks in plain words, find by exact terms; the chunk is one readable file with all that was said."""
     done = await kept(agent, DOCKER, COFFEE)
     path = done[0]["path"]
@@ -121,7 +122,7 @@ async def test_a_chunk_is_found_by_meaning_and_by_words(agent: Agent, book, vaul
 
 
 @conversation()
-async def test_only_what_is_needed_is_loaded(agent: Agent, book):
+async def test_only_what_is_needed_is_loaded(agent: Agent, book: Spellbook) -> None:
     """목표 3, 개념 2: contents, then a topic, then its chunks; each within a budget of tokens."""
     await kept(agent, DOCKER, COFFEE)
     contents = await agent.json("get_index", format="json")
@@ -134,7 +135,7 @@ async def test_only_what_is_needed_is_loaded(agent: Agent, book):
 
 
 @conversation()
-async def test_a_repeated_chunk_is_warned_of(agent: Agent, book):
+async def test_a_repeated_chunk_is_warned_of(agent: Agent, book: Spellbook) -> None:
     """Phase 1: what says the same is named and not written, unless it is forced."""
     (first, _) = await kept(agent, DOCKER, COFFEE)
     session = (await agent.json("rest"))["session_id"]
@@ -145,7 +146,7 @@ async def test_a_repeated_chunk_is_warned_of(agent: Agent, book):
 
 
 @conversation()
-async def test_a_chunk_can_be_checked_before(agent: Agent, book, vault):
+async def test_a_chunk_can_be_checked_before(agent: Agent, book: Spellbook, vault: Path) -> None:
     """Phase 2: scribe_validate names errors and warnings, and writes nothing."""
     assert (await agent.json("scribe_validate", chunk=DOCKER))["valid"] is True
     wrong = await agent.json("scribe_validate", chunk={"text": "x", "metadata": {"topic": "t", "importance": "huge"}})
@@ -155,7 +156,7 @@ async def test_a_chunk_can_be_checked_before(agent: Agent, book, vault):
 
 
 @conversation()
-async def test_chunks_are_revised_and_erased(agent: Agent, book, vault):
+async def test_chunks_are_revised_and_erased(agent: Agent, book: Spellbook, vault: Path) -> None:
     """도구: revise(chunk_id, content), erase(chunk_id or topic_id); what is erased can be taken back."""
     done = await kept(agent, DOCKER, COFFEE)
     await agent.call("revise", chunk_id=done[1]["chunk_id"], content="저녁에는 홍차를 마신다.")
@@ -171,7 +172,7 @@ async def test_chunks_are_revised_and_erased(agent: Agent, book, vault):
 
 
 @conversation(("core", "backup"))
-async def test_management(agent: Agent, book, vault):
+async def test_management(agent: Agent, book: Spellbook, vault: Path) -> None:
     """관리: stats, rebuild_index, export and import."""
     await kept(agent, DOCKER, COFFEE)
     stats = await agent.json("stats")
@@ -184,7 +185,7 @@ async def test_management(agent: Agent, book, vault):
     assert DOCKER["text"] in json.dumps(brought, ensure_ascii=False)
 
 
-def test_guides_are_notes_that_can_be_found(vault):
+def test_guides_are_notes_that_can_be_found(vault: Path) -> None:
     """시스템 데이터: a new vault holds them, editable and searchable with a filter by category."""
     assert CliRunner().invoke(main, ["init", str(vault)]).exit_code == 0
     asked = {"query": "청크 분할 가이드", "filter": {"category": "system"}}
@@ -205,7 +206,7 @@ TABLE = {
 
 
 @conversation(("spellbook",))
-async def test_the_tools_are_there(agent: Agent, book):
+async def test_the_tools_are_there(agent: Agent, book: Spellbook) -> None:
     """도구: the toolset `spellbook` is the table, each tool by its name, described, with the names of its arguments."""
     tools = {tool.name: tool for tool in (await agent.client.list_tools()).tools}
     assert tools.keys() == TABLE.keys()
@@ -227,21 +228,21 @@ async def day(agent: Agent) -> None:
 
 
 @conversation()
-async def test_the_text_for_an_agent_works_on_the_default_tools(agent: Agent, book):
+async def test_the_text_for_an_agent_works_on_the_default_tools(agent: Agent, book: Spellbook) -> None:
     """사용 지침 예시: each step is a listed tool, and scribe keeps its rule."""
     await day(agent)
     assert agent.used <= {tool.name for tool in await agent.tools()}
     assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
 
 
-def test_an_unknown_toolset_is_named(book):
+def test_an_unknown_toolset_is_named(book: Spellbook) -> None:
     """A wrong setting is an error that lists what there is."""
     with pytest.raises(InvalidInput, match="core"):
         build(book, ["cores"])
 
 
 @conversation()
-async def test_answers_are_for_programs_too(agent: Agent, book):
+async def test_answers_are_for_programs_too(agent: Agent, book: Spellbook) -> None:
     """Every finding tool answers in JSON on demand."""
     await kept(agent, DOCKER, COFFEE)
     query = {"query": "커피"}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from spellbook.library.book import Spellbook
 from tests.helpers import note_writer
 from tests.mcp.agent import Agent, conversation
 
@@ -25,7 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @conversation(SETS)
-async def test_where_is_the_code(agent: Agent, book, project):
+async def test_where_is_the_code(agent: Agent, book: Spellbook, project: Path) -> None:
     """Architecture: "인증 관련 코드 어디 있어?" is answered by file, section, text and similarity, sections being chunks."""
     results = (await agent.json("wiki_search", query="인증 관련 코드 어디 있어?", format="json"))["results"]
     assert {"file_path", "section", "content", "similarity"} <= set(results[0])
@@ -38,7 +39,7 @@ async def test_where_is_the_code(agent: Agent, book, project):
 
 
 @conversation(SETS)
-async def test_it_is_indexed_when_asked_and_when_it_changes(agent: Agent, book, project):
+async def test_it_is_indexed_when_asked_and_when_it_changes(agent: Agent, book: Spellbook, project: Path) -> None:
     """결정 4: wiki_index says what was indexed and how long it took; a change is found at the next question, too."""
     done = await agent.json("wiki_index")
     assert done["indexed"] == (await agent.json("wiki_status"))["total_sections"]
@@ -49,7 +50,7 @@ async def test_it_is_indexed_when_asked_and_when_it_changes(agent: Agent, book, 
 
 
 @conversation(SETS)
-async def test_its_status(agent: Agent, book, project):
+async def test_its_status(agent: Agent, book: Spellbook, project: Path) -> None:
     """wiki_status: documents, sections, when they were last indexed, the size of the index."""
     await agent.call("wiki_index")
     status = await agent.json("wiki_status")
@@ -58,7 +59,7 @@ async def test_its_status(agent: Agent, book, project):
 
 
 @conversation(("core", "zyflow"))
-async def test_the_names_of_the_seed(agent: Agent, book, project):
+async def test_the_names_of_the_seed(agent: Agent, book: Spellbook, project: Path) -> None:
     """zyflow_wiki_… are called as well as wiki_…, and the toolset zyflow lists them."""
     listed = {tool.name: tool.input_schema["properties"] for tool in await agent.tools()}
     assert {"query", "limit", "threshold"} <= listed["zyflow_wiki_search"].keys()
@@ -70,7 +71,9 @@ async def test_the_names_of_the_seed(agent: Agent, book, project):
 
 
 @conversation(SETS)
-async def test_nothing_is_written_and_the_vault_stays_apart(agent: Agent, book, vault, project):
+async def test_nothing_is_written_and_the_vault_stays_apart(
+    agent: Agent, book: Spellbook, vault: Path, project: Path
+) -> None:
     """The documents are only read; the person's own search does not find them, nor do they find the person's notes."""
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     note_writer(vault)("own.md", "My own lighthouse.")

@@ -1,7 +1,7 @@
 """Memento: five tools, resources and a prompt for agents, and everything else over HTTP."""
 
-import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from tests.http.running import asked
-from tests.mcp.agent import Agent, conversation, talk
+from tests.mcp.agent import Agent, conversation, talk, text_of
 
 SETS = ("memento",)
 
@@ -24,26 +24,25 @@ def http(book: Spellbook) -> Iterator[TestClient]:
 
 
 @conversation(SETS)
-async def test_agents_see_five_tools(agent: Agent, book):
+async def test_agents_see_five_tools(agent: Agent, book: Spellbook) -> None:
     """Tools: remember, recall, pin, unpin, forget, and nothing that administers."""
     tools = {tool.name for tool in (await agent.client.list_tools()).tools}
     assert tools == {"remember", "recall", "pin", "unpin", "forget"}
 
 
 @conversation(SETS)
-async def test_remember(agent: Agent, book):
+async def test_remember(agent: Agent, book: Spellbook) -> None:
     """remember: content alone is enough; type, importance and privacy have defaults, and the answer names what was kept."""
     kept = await agent.json("remember", content="사용자는 홍차를 좋아한다.")
     assert {"memory_id", "created_at", "type", "importance"} <= set(kept)
     assert (kept["type"], kept["importance"]) == ("episodic", 0.5)
-    read = await agent.client.read_resource(f"memory://{kept['memory_id']}")
-    assert json.loads(read.contents[0].text)["privacy_scope"] == "private"
+    assert (await agent.resource(f"memory://{kept['memory_id']}"))["privacy_scope"] == "private"
     assert "INVALID_INPUT" in await agent.refused("remember", content="x", type="eternal")
     assert "INVALID_INPUT" in await agent.refused("remember", content="x", importance=2)
 
 
 @conversation(SETS)
-async def test_recall(agent: Agent, book):
+async def test_recall(agent: Agent, book: Spellbook) -> None:
     """recall: by a question, narrowed by type, tags and time, eight by default, each with its score and the reason."""
     for number in range(10):
         tags = ["tea"] if number % 2 else ["work"]
@@ -55,7 +54,7 @@ async def test_recall(agent: Agent, book):
     wanted = {"id", "content", "type", "importance", "created_at", "last_accessed", "pinned", "score", "tags"}
     assert wanted | {"recall_reason"} <= set(found["items"][0])
     for address in ("memory://search?query=tea", "memory://search"):
-        read = json.loads((await agent.client.read_resource(address)).contents[0].text)
+        read = await agent.resource(address)
         assert wanted | {"recall_reason"} <= set(read["results"][0])
     for filters in ({"type": ["semantic"]}, {"tags": ["tea"]}, {"type": ["semantic"], "tags": ["tea"]}):
         items = (await agent.json("recall", query="tea", filters=filters, format="json"))["items"]
@@ -66,7 +65,7 @@ async def test_recall(agent: Agent, book):
 
 
 @conversation(SETS)
-async def test_pin_unpin_and_forget(agent: Agent, book, vault):
+async def test_pin_unpin_and_forget(agent: Agent, book: Spellbook, vault: Path) -> None:
     """
     pin and unpin say what is so now; forget is soft by default and hard on demand, can be taken back if soft, and takes no
     note of the person's own.
@@ -88,23 +87,23 @@ async def test_pin_unpin_and_forget(agent: Agent, book, vault):
 
 
 @conversation(SETS)
-async def test_resources(agent: Agent, book):
+async def test_resources(agent: Agent, book: Spellbook) -> None:
     """memory://{id} with its links, and memory://search with the time until which it may be kept."""
     kept = (await agent.json("remember", content="The ferry leaves at noon.", tags=["ferry"]))["memory_id"]
-    read = json.loads((await agent.client.read_resource(f"memory://{kept}")).contents[0].text)
+    read = await agent.resource(f"memory://{kept}")
     assert {"id", "content", "type", "importance", "created_at", "pinned", "tags", "privacy_scope"} <= set(read)
     assert set(read["links"]) == {"source_of", "derived_from", "duplicates", "contradicts"}
-    found = json.loads((await agent.client.read_resource("memory://search?query=ferry&limit=8")).contents[0].text)
+    found = await agent.resource("memory://search?query=ferry&limit=8")
     assert {"query", "results", "total_count", "query_time", "cached_at", "expires_at"} <= set(found)
     assert found["results"][0]["id"] == kept
 
 
 @conversation(SETS)
-async def test_the_prompt(agent: Agent, book):
+async def test_the_prompt(agent: Agent, book: Spellbook) -> None:
     """memory_injection: memories for a question within a budget of tokens, with what it used."""
     await agent.json("remember", content="The ferry leaves at noon.")
     made = await agent.client.get_prompt("memory_injection", {"query": "when does the ferry leave"})
-    assert "The ferry leaves at noon." in made.messages[0].content.text
+    assert "The ferry leaves at noon." in text_of(made.messages[0].content)
     assert {"memories_used", "token_count", "search_time"} <= set(made.meta or {})
     small = await agent.client.get_prompt("memory_injection", {"query": "ferry", "token_budget": "100"})
     assert (small.meta or {})["token_count"] <= 100
@@ -117,7 +116,7 @@ def remembered(book: Spellbook, content: str, **more: Any) -> str:
     return str(talk(book, script, toolsets=SETS))
 
 
-def test_memories_are_cleaned_up_over_http(book, http):
+def test_memories_are_cleaned_up_over_http(book: Spellbook, http: TestClient) -> None:
     """POST /admin/memory/cleanup: old working memories go to the trash, after a preview, in the person's language."""
     remembered(book, "A scratch of today.", type="working")
     kept = remembered(book, "The lighthouse opens in May.", type="semantic")
@@ -129,7 +128,7 @@ def test_memories_are_cleaned_up_over_http(book, http):
     assert http.get(f"/api/notes/{kept}").status_code == 200
 
 
-def test_reviews_are_planned_over_http(book, http):
+def test_reviews_are_planned_over_http(book: Spellbook, http: TestClient) -> None:
     """POST /admin/memory/review sets a date in the memory; what is due is listed."""
     kept = remembered(book, "The lighthouse opens in May.")
     http.post("/admin/memory/review", json={"memory_id": kept, "days": 0})
@@ -137,7 +136,7 @@ def test_reviews_are_planned_over_http(book, http):
     assert due["id"] == kept
 
 
-def test_performance_over_http(book, http):
+def test_performance_over_http(book: Spellbook, http: TestClient) -> None:
     """GET /admin/stats/performance: database, searches, memory and system, for a range of time; no query's text."""
     remembered(book, "The lighthouse opens in May.", type="semantic")
     http.get("/api/search", params={"q": "lighthouse"})
@@ -154,7 +153,7 @@ def test_performance_over_http(book, http):
     assert http.get("/admin/stats/performance", params={"timeRange": "1y"}).status_code == 400
 
 
-def test_alerts_and_errors_over_http(book, http):
+def test_alerts_and_errors_over_http(book: Spellbook, http: TestClient) -> None:
     """GET /admin/alerts/performance has a next step each; errors are counted, and resolved with a reason."""
     alerts = http.get("/admin/alerts/performance").json()["alerts"]
     assert {"id", "severity", "what", "value", "threshold", "hint"} <= set(alerts[0])
@@ -169,7 +168,7 @@ def test_alerts_and_errors_over_http(book, http):
     assert http.get("/admin/stats/errors").json()["total"] == 0
 
 
-def test_caches_and_the_database_over_http(book, http):
+def test_caches_and_the_database_over_http(book: Spellbook, http: TestClient) -> None:
     """GET /admin/stats/cache, POST /admin/cache/clear and POST /admin/database/optimize answer with their figures."""
     remembered(book, "The lighthouse opens in May.")
     for _ in range(2):
@@ -183,7 +182,7 @@ def test_caches_and_the_database_over_http(book, http):
     assert {"analyzedQueries", "createdIndexes", "optimizedTables", "recommendations"} <= set(done)
 
 
-def test_errors_have_one_form(http):
+def test_errors_have_one_form(http: TestClient) -> None:
     """오류 형식: code, message, details and timestamp; the API's version stands in every answer."""
     answer = http.get("/api/notes/nothing")
     error = answer.json()["error"]

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from spellbook.library.book import Spellbook
 from tests.archive.pages.documents import pdf
+from tests.archive.pages.site import Site
 from tests.mcp.agent import Agent, conversation
 
 SETS = ("articles",)
@@ -24,7 +26,7 @@ async def saved(agent: Agent, site: Any, name: str, *categories: str, **metadata
 
 
 @conversation(SETS)
-async def test_each_thing_is_one_call(agent: Agent, book, vault, site, tmp_path):
+async def test_each_thing_is_one_call(agent: Agent, book: Spellbook, vault: Path, site: Site, tmp_path: Path) -> None:
     """
     수집: save tells the kind apart by itself, and keeps title, author, date, source, categories and length.
 
@@ -74,7 +76,7 @@ async def test_each_thing_is_one_call(agent: Agent, book, vault, site, tmp_path)
 
 
 @conversation(SETS)
-async def test_answers_are_small(agent: Agent, book, vault, site):
+async def test_answers_are_small(agent: Agent, book: Spellbook, vault: Path, site: Site) -> None:
     """크기: the sizes that the design names, in letters, for one call each."""
     first = await saved(agent, site, "제주0", "business")
     note = next(vault.rglob("*.md")).read_text("utf-8")

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from spellbook.library import book as books
+from tests.mcp.agent import text_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +28,8 @@ async def server(vault: Path) -> AsyncIterator[tuple[Client, Call]]:
 
         async def call(tool: str, **given: object) -> Any:
             answer = await client.call_tool(tool, given)
-            assert not answer.is_error, answer.content[0].text
-            text = answer.content[0].text
+            text = text_of(answer.content[0])
+            assert not answer.is_error, text
             return json.loads(text) if text.startswith("{") else text
 
         yield client, call

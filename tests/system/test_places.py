@@ -31,7 +31,7 @@ print(json.dumps([paths.data(root), paths.snapshots(root), paths.default_file(),
 def on_mac(home: Path, root: str, how: str = "") -> list[str]:
     """The folders for data, snapshots, the file of this machine's vault and the index, as macOS has them."""
     unset = {f"SPELLBOOK_{name}": "" for name in ("DATA", "STATE")}
-    return json.loads(finished(python(ON_MAC, root, how, HOME=str(home), **unset))[0])
+    return list(json.loads(finished(python(ON_MAC, root, how, HOME=str(home), **unset))[0]))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the home folder is not in HOME there")

@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.trees import contents, grow
 def refusal(code: int) -> OSError:
     """The error of Windows for this number."""
     error = PermissionError(errno.EACCES, "refused")
-    error.winerror = code
+    error.winerror = code  # type: ignore[attr-defined]
     return error
 
 
@@ -42,7 +43,7 @@ class Held:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits between attempts, which are not waited for."""
     waited: list[float] = []
-    monkeypatch.setattr(platform.time, "sleep", waited.append)
+    monkeypatch.setattr(time, "sleep", waited.append)
     return waited
 
 
@@ -138,7 +139,7 @@ def test_a_refusal_of_the_c_library_is_one_of_windows(waits: list[float]) -> Non
     """Where the C library opens a file that another program has open, the error has no number of Windows."""
     refused = PermissionError(errno.EACCES, "Permission denied", "a.md")
     assert platform.is_held(refused) == (sys.platform == "win32"), "on POSIX it is a permission"
-    refused.winerror = None
+    refused.winerror = None  # type: ignore[attr-defined]
     assert "another program has it open" in str(disk.storage_error("a.md", refused))
     opening = Held(32, 2)
     platform.patient(opening)("a.md")

@@ -28,9 +28,16 @@ PEM = f"-----BEGIN {'RSA '}PRIVATE KEY-----\n{random(64)}\n{random(64)}\n-----EN
 PASSWORD = "Qz7" + random(11)
 
 
-PEOPLE = ("900101-1234567", "900101 - 2234567", "900101–1234567", "001231-3123456", "850615-5123456", "051230-8123456")
+PEOPLE: tuple[str, ...] = (
+    "900101-1234567",
+    "900101 - 2234567",
+    "900101–1234567",
+    "001231-3123456",
+    "850615-5123456",
+    "051230-8123456",
+)
 PEOPLE += ("주민등록번호: 9001011234567", "외국인등록번호 8506156123456", "RRN 9001011234567", "rrn=900101-1234567")
-NOBODY = ("901301-1234567", "900230-1234567", "900101-9234567")  # no such month, day, sex digit
+NOBODY: tuple[str, ...] = ("901301-1234567", "900230-1234567", "900101-9234567")  # no such month, day, sex digit
 NOBODY += ("991231-3234567", "240315-1000234")  # not born yet; an order's: of 1924 it would fail the checksum
 NOBODY += ("900101-1******", "9001011234567", "1711223344556")  # hidden, without a label, milliseconds since 1970
 NOBODY += ("010-1234-5678, 02-123-4567, 070-1234-5678", "2026-11-25, 20261125-1234567")  # phones, dates
@@ -340,7 +347,16 @@ def test_generated_numbers() -> None:
     assert credentials.find(numbers) == []
 
 
-REPEATED = ("password", "sk-", "eyJ", "eyJaaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----\n", "://a:", "token ", "a" * 9)
+REPEATED: tuple[str, ...] = (
+    "password",
+    "sk-",
+    "eyJ",
+    "eyJaaaaaaaaaaa.",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "://a:",
+    "token ",
+    "a" * 9,
+)
 REPEATED += ("password|\n--|\n", "password of the ", "a1b2c3 is the password ", "密码是", "пароль ", "mysql -p", "id/")
 REPEATED += (
     "AKIAZ3QW5TRXN7KLM2PA ",

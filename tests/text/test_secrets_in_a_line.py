@@ -73,7 +73,14 @@ WORDS = st.lists(
     min_size=4,
     max_size=6,
 )
-NAMES = ("gpt-4o-2024-08-06", "k8s-cluster-01-eu-west-2", "Llama-2-70b-hf", "v2.14.3", "2026-11-28", "AES-256-GCM")
+NAMES: tuple[str, ...] = (
+    "gpt-4o-2024-08-06",
+    "k8s-cluster-01-eu-west-2",
+    "Llama-2-70b-hf",
+    "v2.14.3",
+    "2026-11-28",
+    "AES-256-GCM",
+)
 NAMES += ("config/keys-2024.yaml", "localhost:8443")
 NO_PINS = ("4096 bit", "5200 users", "3회", "2024년", "4096文字", "5000次", "4471 Zeilen", "12 840")
 

@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ APART = [("が", "か"), ("ば", "は"), ("कि", "की"), ("й", "и"), ("�
 """Marks that make another letter or word of their script."""
 
 
-def matches(text, asked):
+def matches(text: str, asked: Any) -> Any:
     categories = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         database.execute(f'CREATE VIRTUAL TABLE t USING fts5(x, tokenize="{categories}")')
@@ -31,20 +32,20 @@ def matches(text, asked):
 
 
 @pytest.mark.parametrize(("written", "asked"), PAIRS)
-def test_spellings_of_one_word_find_each_other(written, asked):
+def test_spellings_of_one_word_find_each_other(written: str, asked: str) -> None:
     """A word is found by its usual letters, however it is written, and itself finds it."""
     assert matches(written, asked)
     assert matches(written, written)
 
 
 @pytest.mark.parametrize(("written", "asked"), APART)
-def test_other_words_stay_apart(written, asked):
+def test_other_words_stay_apart(written: str, asked: str) -> None:
     """A mark that makes another letter or vowel is no accent."""
     assert not matches(written, asked)
     assert not matches(asked, written)
 
 
 @given(st.text(st.characters(categories=["L", "N", "M"]), min_size=1, max_size=6))
-def test_every_spelling_ends(text):
+def test_every_spelling_ends(text: str) -> None:
     """Any letters have one form, which is the same for their composed and decomposed spelling."""
     assert terms.index_form(unicodedata.normalize("NFD", text)) == terms.index_form(unicodedata.normalize("NFC", text))

@@ -4,17 +4,19 @@ import sqlite3
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spellbook.library.book import Spellbook
 from spellbook.models import calibration
 from spellbook.search import script_and_language
 from spellbook.text.korean import stem
 from spellbook.text.languages import language, of_note
 from spellbook.text.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
-from tests.helpers import empty_catalog
+from tests.helpers import Write, empty_catalog
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)
@@ -33,7 +35,7 @@ def _closed() -> Iterator[None]:
     catalog().close()
 
 
-def found(text: str, asked: str) -> bool:
+def found(text: str, asked: object) -> bool:
     """Whether the full-text table finds `text` by the expression `asked`."""
     catalog().execute("BEGIN")
     try:
@@ -57,7 +59,7 @@ def found(text: str, asked: str) -> bool:
         ("", ""),
     ],
 )
-def test_index_form(text, form):
+def test_index_form(text: str, form: str) -> None:
     """Runs of CJK become overlapping pairs; the rest stays."""
     assert index_form(text) == form
 
@@ -73,7 +75,7 @@ def test_index_form(text, form):
         (" ".join(map(str, range(100))), [str(i) for i in range(64)]),
     ],
 )
-def test_terms(question, expected):
+def test_terms(question: str, expected: Any) -> None:
     """A query's terms are its distinct words and pairs in order, at most 64."""
     assert terms(question) == expected
 
@@ -115,7 +117,7 @@ def test_terms(question, expected):
         ("the env", ".env", False),
     ],
 )
-def test_phrase(text, asked, hit):
+def test_phrase(text: str, asked: str, hit: bool) -> None:
     """A phrase finds the text that contains it, in CJK letter by letter, and is never read as syntax."""
     assert found(text, phrase(asked)) is hit
 
@@ -124,7 +126,7 @@ def test_phrase(text, asked, hit):
 @example("0:\u0dcf:0 0:\u0dd2:0 0:\u0301:0 0:\ufe0f:0 0:\u064b:0 0:\u0941:0 0:\u20dd:0 0:\u3099:0", "가나", 0, 2, "a")
 # The same texts each time: of signs that came into Unicode lately, SQLite's table and Python's do not say the same.
 @settings(derandomize=True)
-def test_every_word_of_a_text_finds_it(text, run, start, length, identifier):
+def test_every_word_of_a_text_finds_it(text: str, run: Any, start: Any, length: Any, identifier: Any) -> None:
     """
     Each word of a text finds it, in any script and Unicode form; two or more letters of a run of Hangul, and an
     identifier of any letters, digits and marks as written, in any case.
@@ -138,13 +140,13 @@ def test_every_word_of_a_text_finds_it(text, run, start, length, identifier):
 
 
 @pytest.mark.parametrize("text", ["1A", "A.b", "aA", "a", "1.", ".", "A+", "é"])
-def test_parts_take_linear_time(text):
+def test_parts_take_linear_time(text: str) -> None:
     """A megabyte of any text takes seconds at most, and binary data is no identifier."""
     assert len(parts("v" + text * (1_000_000 // len(text)))) <= 1_000_001
 
 
 @given(anything, anything)
-def test_weights_add_up(a, b):
+def test_weights_add_up(a: Any, b: Any) -> None:
     """The weight of two texts is the sum of their weights, and the estimate, near to the tokeniser's, is the rounded."""
     assert token_weight(a + b) == pytest.approx(token_weight(a) + token_weight(b))
     assert estimate_tokens(a) == round(token_weight(a))
@@ -159,7 +161,7 @@ STEMS |= {"친절하셨습니다": "친절", "아이": "아이", "지도": "지�
 @pytest.mark.parametrize(
     ("text", "expected"), [("Docker 설정", {"latin": 0.75, "hangul": 0.25}), ("カタかな漢字", {"han": 1.0}), ("", {})]
 )
-def test_scripts(text, expected):
+def test_scripts(text: str, expected: dict[str, Any]) -> None:
     """
     Letters count by their script, Japanese as one; digits and signs do not count. Particles and endings are removed;
     similar endings of other words stay.
@@ -208,7 +210,9 @@ def test_what_is_unclear_is_not_guessed(text: str) -> None:
         ("메뉴", "오늘의 국은 감자국이다.", "what is there to eat?", True),
     ],
 )
-def test_an_answer_in_another_language_need_not_hold_the_words(book, write_note, title, text, asked, is_other):
+def test_an_answer_in_another_language_need_not_hold_the_words(
+    book: Spellbook, write_note: Write, title: str, text: str, asked: str, is_other: bool
+) -> None:
     """
     A text in another language gets credit for the words of a question; a short text, one with foreign names, one with a
     single foreign word or without letters gets none.

@@ -40,7 +40,7 @@ class Clock:
     def _kind(self, real: Any) -> Any:
         """Return a class like `real` that knows the time by this clock, and makes values of `real`."""
 
-        class Meta(type(real)):
+        class Meta(type):
             def __instancecheck__(cls, value: object) -> bool:
                 return isinstance(value, real)
 

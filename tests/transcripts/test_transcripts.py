@@ -274,12 +274,12 @@ class Player:
         """Return the list of tools; one that was listed before by its name, with the lines that came and went."""
         self.toolsets = toolsets_of(names)
         self.__dict__.pop("_server", None)
-        lines = []
+        lines: list[str] = []
         for tool in talk(self._book, Agent.tools, server=self._server):
             text = _described(tool.model_dump(mode="json", exclude_none=True, by_alias=True))
             before = self.answered.get(f"tools {tool.name}", "").splitlines()
-            changed = [tool.name, *changes(before, text.splitlines())]
-            lines += min(changed, text.splitlines(), key=len)
+            shown = min([tool.name, *changes(before, text.splitlines())], text.splitlines(), key=len)
+            lines += shown
             self.answered[f"tools {tool.name}"] = text
         return Answer("\n".join(lines))
 

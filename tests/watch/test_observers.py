@@ -72,7 +72,9 @@ COALESCED = [
 
 @pytest.mark.skipif(sys.platform == "win32", reason="its paths are those of POSIX")
 @pytest.mark.parametrize(("native", "paths"), COALESCED)
-def test_several_changes_in_one_event_of_macos(monkeypatch: Any, native: list[Any], paths: set[str] | None) -> None:
+def test_several_changes_in_one_event_of_macos(
+    monkeypatch: pytest.MonkeyPatch, native: list[Any], paths: set[str] | None
+) -> None:
     """
     FSEvents reports several changes of a file as one event: whatever they were, its path is scanned, by watchdog's own
     reading of it. Where it names a folder for too many changes, everything is.
@@ -90,7 +92,7 @@ def test_several_changes_in_one_event_of_macos(monkeypatch: Any, native: list[An
         hints.wake.clear()
         with contextlib.suppress(AttributeError):  # the stub's stream is none
             observer.schedule(hints, VAULT, recursive=True, event_filter=hints_of.USEFUL)
-        emitter = next(iter(observer.emitters))
+        emitter: Any = next(iter(observer.emitters))
         emitter.queue_events(1.0, list(native))
         while not observer.event_queue.empty():
             observer.dispatch_events(observer.event_queue)
@@ -99,7 +101,7 @@ def test_several_changes_in_one_event_of_macos(monkeypatch: Any, native: list[An
 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="the reader is Windows' own")
-def test_lost_events_of_windows_are_noticed(tmp_path: Path, monkeypatch: Any) -> None:
+def test_lost_events_of_windows_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of Windows without a byte, its sign that the buffer was too small, asks for a scan of everything."""
     from watchdog.observers import winapi
 

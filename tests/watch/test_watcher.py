@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -80,9 +81,10 @@ def save_as_backup(vault: Path, outside: Path) -> None:
     note(vault / "a.md", "new")
 
 
-def fill(folder: Path) -> None:
+def fill(folder: Path) -> Path:
     for number in range(5):
         note(folder / f"sub{number}" / "deep" / f"{number}.md", "new")
+    return folder
 
 
 def checkout(vault: Path, outside: Path) -> None:
@@ -114,11 +116,8 @@ HAPPENINGS: dict[str, Callable[[Path, Path], object]] = {
     "a folder moved out": lambda vault, outside: shutil.move(vault / "sub", outside / "sub"),
     "a folder hidden": lambda vault, _: (vault / "sub").rename(vault / ".sub"),
     "a folder deleted": lambda vault, _: shutil.rmtree(vault / "sub"),
-    "a folder moved in": lambda vault, outside: (fill(outside / "full"), (outside / "full").rename(vault / "full")),
-    "a folder copied in": lambda vault, outside: (
-        fill(outside / "full"),
-        shutil.copytree(outside / "full", vault / "full"),
-    ),
+    "a folder moved in": lambda vault, outside: fill(outside / "full").rename(vault / "full"),
+    "a folder copied in": lambda vault, outside: shutil.copytree(fill(outside / "full"), vault / "full"),
     "nested folders at once": lambda vault, _: fill(vault / "deep" / "er"),
     "everything": checkout,
 }
@@ -146,14 +145,14 @@ def test_the_index_follows(book: Spellbook, vault: Path, tmp_path: Path) -> None
                 note(vault / name / path, "edited afterwards")
             note(vault / name / "last" / "last.md")
         follows(book)
-        before = len(indexed(book))
+        count = len(indexed(book))
         for number in range(600):
             note(vault / f"f{number % 20}" / f"{number}.md", "new")
         for number in range(600):
             plain(vault / f"f{number % 20}" / f"{number}.md", f"# Edited\n\n{number}\n".encode())
         note(vault / "found.md", "alderwood stands by the quay")
         follows(book)
-        assert len(indexed(book)) == before + 601
+        assert len(indexed(book)) == count + 601
         assert words(book, "alderwood") == ["found.md"]
         assert book.memorize("alderwood stands by the quay").hits[0].path == "found.md"
 
@@ -179,7 +178,7 @@ def test_what_stops_nothing(book: Spellbook, vault: Path) -> None:
             until(lambda: book.index.catalog.notes.faults())
         for word in ("alder", "birch"):
             note(vault / "a.md", word)
-            until(lambda word=word: words(book, word))
+            until(partial(words, book, word))
 
 
 # -- hints

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spellbook.archive.formats.conversations import convert, lowered
 from spellbook.archive.import_sources import opened
+from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import blocks, parse
 
@@ -99,7 +100,7 @@ def zipped(place: Path, **files: Any) -> Path:
 
 
 @pytest.mark.parametrize("form", ["json", "zip", "several", "folder"])
-def test_an_export_is_imported(book, vault, tmp_path, form):
+def test_an_export_is_imported(book: Spellbook, vault: Path, tmp_path: Path, form: str) -> None:
     """
     The JSON, the original zip, a zip of several files and its unpacked folder all give the same notes, findable at
     once. A zip of notes that has such a file is a vault.
@@ -132,7 +133,9 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), JSON, JSON)
-def test_no_conversation_ends_an_import(tmp_path_factory, mapping, node, message):
+def test_no_conversation_ends_an_import(
+    tmp_path_factory: pytest.TempPathFactory, mapping: Any, node: Any, message: Any
+) -> None:
     """Every part of an export is imported, skipped with its name, or refused; nothing crashes."""
     file = saved(
         tmp_path_factory.mktemp("c") / "c.json",

@@ -22,7 +22,7 @@ from spellbook.archive.pages.page_address import canonical, normalized
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.documents import HEAD, PAGES, PARAGRAPH, page, pdf
 from tests.archive.pages.site import Site
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, audited
 
 
 def test_pages_and_files(site: Site, tmp_path: Path) -> None:
@@ -146,13 +146,12 @@ def test_what_needs_too_much_ends_in_its_own_process(tmp_path: Path, monkeypatch
         read(str(tmp_path / "{x}.pdf"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("SPELLBOOK_API_KEY", "k")
-    given = []
-    begin = subprocess.Popen
-    start = lambda *args, env, **more: given.append(env) or begin(*args, env=env, **more)  # noqa: E731
-    monkeypatch.setattr(parser_process.subprocess, "Popen", start)
-    parser_process.parse("text", b"x", "x")
-    assert "PATH" in given[0]
-    assert not {"OPENAI_API_KEY", "SPELLBOOK_API_KEY"} & given[0].keys()
+    seen: list[tuple[str, Any]] = []
+    with audited(lambda *event: seen.append(event)):
+        parser_process.parse("text", b"x", "x")
+    given = next(environment for event, (*_, environment) in seen if event == "subprocess.Popen")
+    assert "PATH" in given
+    assert not {"OPENAI_API_KEY", "SPELLBOOK_API_KEY"} & given.keys()
 
 
 def answering(*addresses: str) -> Callable[..., list[tuple[object, ...]]]:
@@ -323,7 +322,7 @@ def packed(times: int) -> bytes:
 def test_what_is_too_large_or_no_page_is_refused(site: Site, headers: dict[str, str], body: bytes, said: str) -> None:
     """Sizes count after decompression, of one layer; types that are neither page nor PDF end at the header."""
     with pytest.raises(FetchError, match=said):
-        fetch(site.add("/x", body, **headers))
+        fetch(site.add("/x", body, 200, **headers))
 
 
 def test_what_an_answer_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,7 +394,7 @@ def test_what_is_not_there_is_said(site: Site, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(FetchError, match="cannot be resolved"):
         fetch("http://nowhere.example/", resolve=no_names)
     with pytest.raises(FetchError, match="did not answer within"):
-        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(PATIENCE))
+        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: [()] * site.ended.wait(PATIENCE))
 
 
 # -- addresses as names

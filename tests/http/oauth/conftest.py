@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -21,13 +21,15 @@ from .remote import HOST, ISSUER, App
 
 
 @pytest.fixture
-def remote(book: Spellbook) -> Iterator[App]:
+def served(book: Spellbook) -> Served:
+    return Served(book, public=ISSUER)
+
+
+@pytest.fixture
+def remote(served: Served) -> Iterator[App]:
     """An app and its person, at the app itself."""
-    served = Served(book, public=ISSUER)
     rules = AccessRules(hosts=hosts("127.0.0.1", (HOST,)), public=ISSUER)
-    client: Any = TestClient(make(served, rules, live=False), ISSUER, client=PROGRAM, follow_redirects=False)
-    with client:
-        client.served = served
+    with TestClient(make(served, rules, live=False), ISSUER, client=PROGRAM, follow_redirects=False) as client:
         yield App(client, served.tokens.add("me"))
 
 
@@ -45,6 +47,6 @@ def tunnel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         tokens = Tokens.of(vault)
         token = tokens.add("me")
         server = Server(vault, "--public-url", ISSUER, **own)
-        with httpx.Client(base_url=server.url, headers={"host": HOST}, timeout=60) as http:
+        with httpx2.Client(base_url=server.url, headers={"host": HOST}, timeout=60) as http:
             yield server.url, http, tokens, token, vault
         server.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -11,7 +12,7 @@ from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import httpx
+from httpx2 import Client, Response
 
 from spellbook.http.tokens import Tokens
 
@@ -27,7 +28,7 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "g
 MCP = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
 
 
-def answered(answer: httpx.Response) -> dict[str, str]:
+def answered(answer: Response) -> dict[str, str]:
     """The parameters of a redirect."""
     assert answer.status_code == 302, answer.text
     return {name: value for name, [value] in parse_qs(urlsplit(answer.headers["location"]).query).items()}
@@ -37,7 +38,7 @@ def answered(answer: httpx.Response) -> dict[str, str]:
 class App:
     """An app, and the person who uses it."""
 
-    http: Any
+    http: Client
     token: str
     id: str = CLAUDE
     redirect: str = CALLBACK
@@ -64,37 +65,37 @@ class App:
     def browser(self) -> dict[str, str]:
         return self.log_in()
 
-    def page(self, query: str = "", **headers: str) -> httpx.Response:
+    def page(self, query: str = "", **headers: str) -> Response:
         """What a person sees who has logged in."""
         return self.http.get(query or self.query(), headers={**self.browser, **headers})
 
-    def consent(self, query: str = "", headers: dict[str, str] | None = None, **form: str) -> httpx.Response:
+    def consent(self, query: str = "", headers: Mapping[str, str] = {}, /, **form: str) -> Response:
         """What a person answers on the page."""
         jar = self.browser
         fields = {"csrf": Tokens.csrf(jar["cookie"].partition("=")[2]), "answer": "yes", **form}
-        return self.http.post(query or self.query(), data=fields, headers={**jar, **(headers or {})})
+        return self.http.post(query or self.query(), data=fields, headers={**jar, **headers})
 
     def code(self, query: str = "", **form: str) -> str:
         return answered(self.consent(query, **form))["code"]
 
-    def ask_token(self, **fields: str | None) -> httpx.Response:
+    def ask_token(self, **fields: str | None) -> Response:
         data = {"client_id": self.id, **self.more, **fields}
         return self.http.post("/token", data={name: value for name, value in data.items() if value is not None})
 
-    def exchange(self, code: str, **changed: str | None) -> httpx.Response:
+    def exchange(self, code: str, /, **changed: str | None) -> Response:
         own = {"grant_type": "authorization_code", "code": code, "redirect_uri": self.redirect}
         return self.ask_token(**{**own, "code_verifier": VERIFIER, "resource": f"{ISSUER}/mcp", **changed})
 
-    def refresh(self, token: str, **changed: str | None) -> httpx.Response:
+    def refresh(self, token: str, **changed: str | None) -> Response:
         return self.ask_token(**{"grant_type": "refresh_token", "refresh_token": token, **changed})
 
     def connect(self, scope: str = READ, **form: str) -> dict[str, Any]:
         """The pair of tokens of a new grant."""
         answer = self.exchange(self.code(self.query(scope=scope), **form))
         assert answer.status_code == 200, answer.text
-        return answer.json()
+        return dict(answer.json())
 
-    def call(self, token: str, message: dict[str, Any] = CALL, **headers: str) -> httpx.Response:
+    def call(self, token: str, message: dict[str, Any] = CALL, **headers: str) -> Response:
         """A call of MCP."""
         sent = {**MCP, **headers} | ({"authorization": f"Bearer {token}"} if token else {})
         return self.http.post("/mcp", json=message, headers=sent)

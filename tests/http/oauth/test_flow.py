@@ -10,10 +10,10 @@ import anyio
 import httpx2
 import pytest
 from click.testing import CliRunner
-from mcp.client.auth.oauth2 import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth.oauth2 import OAuthClientProvider
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientMetadata
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from spellbook.cli import main
@@ -29,7 +29,7 @@ def app(tunnel: Any) -> App:
     return App(tunnel[1], tunnel[3])
 
 
-def test_what_a_client_reads_first(app):
+def test_what_a_client_reads_first(app: App) -> None:
     """Without a token it is told where to get one; the documents say what hosted apps look for, letter by letter."""
     for method in ("POST", "GET"):
         for sent, error in ({}, ""), ({"authorization": "Bearer spa_dead"}, 'error="invalid_token", '):
@@ -111,7 +111,7 @@ class Store:
 
 
 @pytest.mark.parametrize("metadata", [CLAUDE, None], ids=["known by its address", "registers itself"])
-def test_the_clients_of_the_sdk(tunnel, app, metadata):
+def test_the_clients_of_the_sdk(tunnel: Any, app: App, metadata: Any) -> None:
     """It connects, lists the tools that read, and finds the note; removing its grant ends that in mid-session."""
     store: Any = Store()
     asked: list[str] = []
@@ -157,7 +157,7 @@ def test_the_clients_of_the_sdk(tunnel, app, metadata):
     )
 
 
-def test_an_app_asks_for_more_when_a_tool_needs_it(tunnel, app):
+def test_an_app_asks_for_more_when_a_tool_needs_it(tunnel: Any, app: App) -> None:
     """
     A tool that writes is refused in mid-session with the scope that it needs; the SDK's client asks the person for that,
     and the call goes on as one that may write.
@@ -192,7 +192,7 @@ def test_an_app_asks_for_more_when_a_tool_needs_it(tunnel, app):
     assert any("ferry" in each.read_text("utf-8") for each in tunnel[4].rglob("*.md"))
 
 
-def test_the_older_transport(app):
+def test_the_older_transport(app: App) -> None:
     """At /sse an app's token opens a session as at /mcp, which reads; a tool that writes is refused there, too."""
     bearer = {"authorization": f"Bearer {app.connect()['access_token']}"}
     assert app.http.get("/sse").headers["www-authenticate"].startswith("Bearer resource_metadata=")
@@ -210,7 +210,7 @@ def test_the_older_transport(app):
         assert app.http.post(place, json=CALL).status_code == 401
 
 
-def test_a_program_in_a_page_of_another_origin(app):
+def test_a_program_in_a_page_of_another_origin(app: App) -> None:
     """It may ask the documents and the routes for programs, without cookies; nothing else of the server, nor consent."""
     page = {"origin": "http://localhost:6274", "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}
     asks = {**page, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
@@ -229,7 +229,7 @@ def test_a_program_in_a_page_of_another_origin(app):
         assert "access-control-allow-origin" not in answer.headers
 
 
-def test_what_apps_really_send(app):
+def test_what_apps_really_send(app: App) -> None:
     """
     claude.ai's blank scope; a long state, byte by byte; Claude Code on any port; ten refreshes at once get one pair.
 

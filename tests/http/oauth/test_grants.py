@@ -26,6 +26,7 @@ from spellbook.http.oauth.provider import AGAIN_SECONDS, MOST_AGAIN, Provider
 from spellbook.http.tokens import FILE, May, Token, Tokens
 from spellbook.system.errors import InvalidInput, PermissionDenied, StorageError
 
+from ..running import may_of
 from .remote import CALLBACK, CHALLENGE, CLAUDE, ISSUER, READ
 
 
@@ -89,7 +90,7 @@ def place(tmp_path: Path, clocks: Clocks) -> Place:
     return made
 
 
-def test_when_things_end(place, clocks, tmp_path):
+def test_when_things_end(place: Place, clocks: Clocks, tmp_path: Path) -> None:
     """
     A code after a minute, an access token after a day, a grant 90 days after its last refresh; a used refresh token gets
     the same pair for two minutes and ten times, and later ends its grant.
@@ -101,7 +102,7 @@ def test_when_things_end(place, clocks, tmp_path):
     late, code = place.code(me), place.code(me)
     clocks.day += 10 * DAY
     pair = place.exchange(code)
-    assert place.grants.caller(pair.access_token).may == "read"
+    assert may_of(place.grants.caller(pair.access_token)) == "read"
     clocks.day -= 10 * DAY
     clocks.pass_by(CODE_SECONDS)
     assert place.exchange(late) is None
@@ -141,7 +142,7 @@ def test_when_things_end(place, clocks, tmp_path):
     assert place.grants.all() == []
 
 
-def test_how_many_there_are_and_what_the_file_tells(place, clocks, tmp_path):
+def test_how_many_there_are_and_what_the_file_tells(place: Place, clocks: Clocks, tmp_path: Path) -> None:
     """
     A hundred grants, then a clear refusal, unless some have ended; fifty registered apps, of which one without a grant is
     forgotten after a day, and the oldest first. Names differ, and no token can have one of them. Only hashes are kept,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -24,7 +25,7 @@ def asked(transport: httpx.BaseTransport) -> list[str]:
     return [problem for _, problems in checks(ISSUER, transport) for problem in problems]
 
 
-def test_a_server_that_is_right(tunnel):
+def test_a_server_that_is_right(tunnel: Any) -> None:
     """Nothing is wrong with `serve --public-url`; of another name, each row is."""
 
     def lead(request: httpx.Request) -> httpx.Response:
@@ -56,7 +57,7 @@ def failing(request: httpx.Request) -> httpx.Response:
         (lambda request: came(401 if request.method == "POST" else 200, text="[" * 9_000), "without OAuth"),
     ],
 )
-def test_what_is_wrong_is_named(answer: Callable[[httpx.Request], httpx.Response], step: str):
+def test_what_is_wrong_is_named(answer: Callable[[httpx.Request], httpx.Response], step: str) -> None:
     """Each row says what came instead and what to do; nothing that came is printed raw, and no redirect is followed."""
     problems = asked(httpx.MockTransport(answer))
     assert len(problems) == 4
@@ -84,7 +85,7 @@ def test_what_is_wrong_is_named(answer: Callable[[httpx.Request], httpx.Response
         ),
     ],
 )
-def test_which_addresses_can_be_public(url: str):
+def test_which_addresses_can_be_public(url: str) -> None:
     """A name of the internet, https, port 443, nothing more; the server does not start with another one."""
     with pytest.raises(InvalidInput, match="--public-url"):
         next(checks(url))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from httpx2 import Response
 from starlette.testclient import TestClient
 
 from spellbook.http.guard import AccessRules
@@ -154,7 +154,7 @@ class Browser:
         assert answer.status_code == code, answer.text
         return answer.text
 
-    def send(self, action: str, code: int = 200, **fields: Any) -> httpx.Response:
+    def send(self, action: str, code: int = 200, /, **fields: Any) -> Response:
         """Send a form, and follow where it leads."""
         answer = self.client.post(action, data=fields, headers={"origin": "http://localhost:17950"})
         assert answer.status_code == code, answer.text

@@ -14,13 +14,16 @@ from starlette.routing import Route
 
 from spellbook.http import pages
 from spellbook.http.pages import view
+from spellbook.http.served import Served
+from spellbook.http.tokens import SCOPES
 from spellbook.library.book import Spellbook
-from tests.helpers import held, session_writer
+from tests.helpers import Write, held, session_writer
+from tests.http.pages.conftest import Browser
 
 from ..running import form, lacks, shows
 
 
-def test_a_long_section_has_one_editor(browser, full, vault, book):
+def test_a_long_section_has_one_editor(browser: Browser, full: dict[str, str], vault: Path, book: Spellbook) -> None:
     """
     A change elsewhere in the note is no conflict, and the file keeps the ends of its lines.
 
@@ -66,7 +69,7 @@ TICKS = (
 
 
 @pytest.mark.parametrize("head", ["", "---\ntitle: List\n---\n", "Text above.\n\n"])
-def test_a_box_is_ticked(browser, vault, book, head):
+def test_a_box_is_ticked(browser: Browser, vault: Path, book: Spellbook, head: str) -> None:
     """One byte changes, also where two boxes are alike or something in code looks like one; undo brings it back."""
     text = head + BOXES
     (vault / "list.md").write_text(text, "utf-8")
@@ -86,7 +89,7 @@ def test_a_box_is_ticked(browser, vault, book, head):
         assert (vault / "list.md").read_text("utf-8") == text
 
 
-def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
+def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, book: Spellbook) -> None:
     """Nor one that the form makes up. A box is ticked also where lines end as on old Macs, or are blank around it."""
     (vault / "list.md").write_text(BOXES, "utf-8")
     book.reindex()
@@ -104,7 +107,14 @@ def test_a_box_of_a_changed_note_is_not_ticked(browser, vault, book):
         assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
-def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch, write_note, vault):
+def test_a_running_job_is_shown_until_its_end(
+    browser: Browser,
+    full: dict[str, str],
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    write_note: Write,
+    vault: Path,
+) -> None:
     """
     Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking.
 
@@ -156,7 +166,7 @@ def test_a_running_job_is_shown_until_its_end(browser, full, served, monkeypatch
     assert well == [("good", each) for each in said]
 
 
-def test_every_action_is_tried():
+def test_every_action_is_tried() -> None:
     """An action without a case here or in a transcript fails."""
     places = (*Path(__file__).parent.glob("test_*.py"), *Path(__file__).parents[2].glob("transcripts/pages_*.tesh"))
     source = "".join(each.read_text("utf-8") for each in places)
@@ -176,7 +186,7 @@ def typed(page: str) -> dict[str, str]:
     return form(page, "/do/new") | ({"anyway": anyway[1]} if anyway else {})
 
 
-def test_what_was_erased_is_saved_by_a_second_press(browser, vault, write_note):
+def test_what_was_erased_is_saved_by_a_second_press(browser: Browser, vault: Path, write_note: Write) -> None:
     """A section that says again what was erased is saved if that very text is sent once more by its own button."""
     write_note("tides.md", TEXT)
     write_note("ferry.md", "The ferry leaves at nine.\n")
@@ -191,7 +201,7 @@ def test_what_was_erased_is_saved_by_a_second_press(browser, vault, write_note):
     assert "lighthouse" in (vault / "ferry.md").read_text("utf-8")
 
 
-def test_a_text_is_never_lost(browser, vault):
+def test_a_text_is_never_lost(browser: Browser, vault: Path) -> None:
     """
     A text that is shared stands in the form as text. What is no secret, or no duplicate, is saved by saying so of this
     very text, with a button of its own. NUL is refused, and whatever the disk says, the text is not lost.
@@ -216,9 +226,9 @@ def test_a_text_is_never_lost(browser, vault):
     assert len(held(vault)) == 3
     shutil.rmtree(vault / "memory")
     (vault / "memory").write_text("a file where the folder should be")
-    page = browser.client.post("/do/new", data={"text": TEXT}, headers={"origin": "http://localhost:17950"})
-    assert page.status_code >= 400
-    assert typed(page.text)["text"] == TEXT
+    answer = browser.client.post("/do/new", data={"text": TEXT}, headers={"origin": "http://localhost:17950"})
+    assert answer.status_code >= 400
+    assert typed(answer.text)["text"] == TEXT
 
 
 KEPT = "Rotate the signing keys every ninety days."
@@ -233,7 +243,7 @@ def sessions(vault: Path, book: Spellbook) -> Path:
     return file
 
 
-def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
+def test_sessions_have_a_menu_and_pages(browser: Browser, full: dict[str, str], vault: Path, book: Spellbook) -> None:
     """
     Without a session the page leads to the switch of capture, and no menu leads to it. Twenty are on a page.
 
@@ -258,9 +268,9 @@ def test_sessions_have_a_menu_and_pages(browser, full, vault, book):
     assert "/new?keep=" not in browser.open("/note/session-long")
 
 
-def test_who_sees_sessions(sessions, guarded, served):
+def test_who_sees_sessions(sessions: Path, guarded: Browser, served: Served) -> None:
     """A reader's token has no buttons, and reads how capture is switched on; a limited one sees no private session."""
-    for sees, is_there in (("private", True), ("team", False)):
+    for sees, is_there in zip(SCOPES, (True, False), strict=False):
         guarded.client.cookies.clear()
         guarded.send("/login", token=served.tokens.add(sees, "read", sees))
         page = guarded.open("/sessions")

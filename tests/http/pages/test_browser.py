@@ -7,15 +7,18 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from spellbook.http.tokens import Tokens
+from spellbook.library.book import Spellbook
 from tests.helpers import held, note_writer, session_writer, until
+from tests.http.running import Serving
 
 from .conftest import EVIL, HOSTILE, IN_BROWSER, Place, fill, remember
 
@@ -49,7 +52,9 @@ SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([t
 
 @pytest.mark.timeout(900 if IS_ALL else 180)
 @pytest.mark.parametrize("looks", LOOKS, ids=lambda looks: looks[0][0])
-def test_every_page_is_accessible_and_fits(tab, serving, vault, book, looks):
+def test_every_page_is_accessible_and_fits(
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook, looks: Any
+) -> None:
     """
     axe finds nothing, in light and dark, with everything unfolded; with SPELLBOOK_LOOKS=all, in each of the widths.
 
@@ -109,7 +114,7 @@ def tokens(place: Place) -> Iterator[Tokens]:
         place.tokens.remove(each.name)
 
 
-def test_a_person_with_a_thumb_and_no_script(chromium, place):
+def test_a_person_with_a_thumb_and_no_script(chromium: Any, place: Place) -> None:
     """On a phone whose browser runs no script: find, read, write, correct, move and undo a note, in eleven taps."""
     write = note_writer(place.vault)
     write("area/one/deep.md", "The deepest note.")
@@ -122,8 +127,8 @@ def test_a_person_with_a_thumb_and_no_script(chromium, place):
         taps.append(str(place))
         place.first.tap()
 
-    press = lambda name: tap(page.get_by_role("button", name=name, exact=True))  # noqa: E731
-    go = lambda name: tap(page.locator(".menu").get_by_role("link", name=name))  # noqa: E731
+    press: Callable[[str], None] = lambda name: tap(page.get_by_role("button", name=name, exact=True))  # noqa: E731
+    go: Callable[[str], None] = lambda name: tap(page.locator(".menu").get_by_role("link", name=name))  # noqa: E731
     page.goto(place.url)
     tap(page.locator("main input[name=q]"))
     page.keyboard.type("revert")
@@ -163,7 +168,7 @@ def test_a_person_with_a_thumb_and_no_script(chromium, place):
     context.close()
 
 
-def test_a_phone_is_logged_in_by_its_code(tab, place, tokens):
+def test_a_phone_is_logged_in_by_its_code(tab: Callable[..., Any], place: Place, tokens: Tokens) -> None:
     """The token is behind the #: it is sent to the login alone, and stands neither in the address nor in a Referer."""
     secret = tokens.add("phone")
     page = tab(locale="en-US", **PHONE)
@@ -177,7 +182,7 @@ def test_a_phone_is_logged_in_by_its_code(tab, place, tokens):
     assert secret not in page.url
 
 
-def test_a_person_finds_reads_and_edits(tab, place):
+def test_a_person_finds_reads_and_edits(tab: Callable[..., Any], place: Place) -> None:
     """By the keyboard: ask as one types, open a hit, edit a section in place, save, undo."""
     page, file = tab(locale="en-US"), place.vault / "projects/데이터베이스.md"
     page.goto(place.url)
@@ -203,7 +208,7 @@ def test_a_person_finds_reads_and_edits(tab, place):
     assert "pg_dump" in file.read_text("utf-8")
 
 
-def test_a_hostile_note_runs_and_loads_nothing(tab, place):
+def test_a_hostile_note_runs_and_loads_nothing(tab: Callable[..., Any], place: Place) -> None:
     """Whatever a note holds, no script of it runs, and nothing is asked of another host."""
     long = f"\n\n$$\n{'x+' * 50_000}x\n$$\n\n${'x+' * 900}x$\n"
     (place.vault / "evil.md").write_text(HOSTILE, "utf-8")
@@ -227,7 +232,7 @@ def test_a_hostile_note_runs_and_loads_nothing(tab, place):
     assert [url for url in asked if not url.startswith(place.url)] == []
 
 
-def test_long_work_and_links_come_by_themselves(tab, place):
+def test_long_work_and_links_come_by_themselves(tab: Callable[..., Any], place: Place) -> None:
     """
     A page that comes while a job runs shows that it ends, also if it ends before the page's scripts come.
 
@@ -240,7 +245,7 @@ def test_long_work_and_links_come_by_themselves(tab, place):
     page = tab(locale="en-US")
 
     def running() -> bool:
-        return httpx.get(f"{place.url}/api/jobs").json()["jobs"][0]["state"] == "running"
+        return bool(httpx.get(f"{place.url}/api/jobs").json()["jobs"][0]["state"] == "running")
 
     def after_the_job(route: Any) -> None:
         until(lambda: not running())
@@ -258,7 +263,7 @@ def test_long_work_and_links_come_by_themselves(tab, place):
     page.locator("li", has_text="site.md:1 → /reference/r1").wait_for()
 
 
-def test_login_logout_and_a_token_that_is_gone(tab, place, tokens):
+def test_login_logout_and_a_token_that_is_gone(tab: Callable[..., Any], place: Place, tokens: Tokens) -> None:
     """A page asks for the token and goes on where one wanted to be; no script can read the cookie."""
     secret = tokens.add("me", "admin")
     page = tab(locale="en-US", expecting="401")
@@ -333,7 +338,9 @@ class _Foreign(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_page_of_another_origin_reads_and_changes_nothing(tab, place, tokens):
+def test_a_page_of_another_origin_reads_and_changes_nothing(
+    tab: Callable[..., Any], place: Place, tokens: Tokens
+) -> None:
     """
     By fetch, form, frame or events, on the same machine, and by a name that leads to it (DNS rebinding).
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from spellbook.library.book import Spellbook
 from tests.helpers import held, note_writer, until
+from tests.http.pages.conftest import Place
+from tests.http.running import Serving
 
 from .conftest import IN_BROWSER
 
@@ -18,7 +22,7 @@ pytestmark = list(IN_BROWSER)
 PHONE = {"viewport": {"width": 360, "height": 640}, "has_touch": True, "is_mobile": True}
 
 
-def test_a_person_writes_a_note_by_keys(tab, place):
+def test_a_person_writes_a_note_by_keys(tab: Callable[..., Any], place: Place) -> None:
     """`n` opens the form from any page, but not while one types; Ctrl-Enter saves; a refused text is not lost."""
     page = tab(locale="en-US", expecting="409|400")
     page.goto(place.url + "/search")
@@ -43,7 +47,7 @@ def test_a_person_writes_a_note_by_keys(tab, place):
     assert [path for path in held(place.vault) if path.startswith("memory/inbox/")]
 
 
-def test_a_thumb_reaches_everything_on_a_phone(tab, place):
+def test_a_thumb_reaches_everything_on_a_phone(tab: Callable[..., Any], place: Place) -> None:
     """At 360 px the menu is a bar at the bottom, all pages are within it, and a note is saved without scrolling."""
     page = tab(locale="ko-KR", **PHONE)
     page.goto(place.url)
@@ -69,7 +73,7 @@ def test_a_thumb_reaches_everything_on_a_phone(tab, place):
     page.wait_for_url("**/note/**")
 
 
-def test_contents_unfold_and_narrow(tab, place):
+def test_contents_unfold_and_narrow(tab: Callable[..., Any], place: Place) -> None:
     """A deep branch is fetched when it is unfolded, once; the trees narrow as one types, and come back."""
     note_writer(place.vault)("area/one/two/three/deep.md", "The deepest note.")
     until(lambda: httpx.get(f"{place.url}/api/notes/deep").status_code == 200)
@@ -98,7 +102,7 @@ def test_contents_unfold_and_narrow(tab, place):
 # -- search by the keyboard: the dialog of every page, moving through hits, and the list of keys
 
 
-def test_search_by_the_keyboard(tab, place):
+def test_search_by_the_keyboard(tab: Callable[..., Any], place: Place) -> None:
     """From any page: ask, move, open; more hits go on where one was; questions are remembered here alone."""
     for number in range(14):
         note_writer(place.vault)(f"{number}.md", f"# Day {number}\n\nThe lighthouse blinks, {number} times.\n")
@@ -163,7 +167,7 @@ def test_search_by_the_keyboard(tab, place):
     assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == []
 
 
-def test_the_box_on_home_asks_and_keeps(tab, place):
+def test_the_box_on_home_asks_and_keeps(tab: Callable[..., Any], place: Place) -> None:
     """Enter asks, Ctrl-Enter saves and stays on the page; a saved text is no question."""
     page = tab(locale="en-US")
     page.goto(place.url)
@@ -180,7 +184,7 @@ def test_the_box_on_home_asks_and_keeps(tab, place):
     assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == ["where is the ladder"]
 
 
-def test_hostile_questions_and_titles_stay_text(tab, place):
+def test_hostile_questions_and_titles_stay_text(tab: Callable[..., Any], place: Place) -> None:
     """What was asked, and what a title says, are shown as text, in the dialog and among recent questions."""
     hostile = "<img src=x onerror=document.title='owned'> lighthouse"
     (place.vault / "evil.md").write_text(f'---\ntitle: "{hostile}"\n---\nThe lighthouse.\n', "utf-8")
@@ -263,7 +267,7 @@ def ship(vault: Path, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_pictures_title_and_edit_links(tab, serving, ship):
+def test_pictures_title_and_edit_links(tab: Callable[..., Any], serving: Serving, ship: None) -> None:
     """Pictures load from here alone; at an anchor the title is in sight above the section; edit links stand in line."""
     server = serving("--toolsets", "core")
     page = tab(locale="en-US", viewport={"width": 1280, "height": 700}, reduced_motion="reduce")
@@ -289,7 +293,7 @@ def test_pictures_title_and_edit_links(tab, serving, ship):
     assert page.locator("[name='is.tags']").is_visible()
 
 
-def test_the_graph_of_all_notes(tab, serving, ship):
+def test_the_graph_of_all_notes(tab: Callable[..., Any], serving: Serving, ship: None) -> None:
     """Names never lie on each other; it zooms by wheel, buttons, keys and fingers; lists narrow; a click opens."""
     server = serving("--toolsets", "core")
     page = tab(locale="en-US", viewport={"width": 1280, "height": 800})

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spellbook.library.book import Spellbook
 from tests.helpers import note_writer
+from tests.http.pages.conftest import Place
+from tests.http.running import Serving
 
 from .conftest import IN_BROWSER
 
@@ -16,7 +22,9 @@ SENTENCE = "The spare key of the archive in the second cellar hangs behind the d
 LINES = "(each) => each.clientHeight / parseFloat(getComputedStyle(each).lineHeight)"
 
 
-def test_a_list_has_twelve_rows_on_a_phone(tab, serving, vault, book):
+def test_a_list_has_twelve_rows_on_a_phone(
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook
+) -> None:
     """Each with its title and a line of its text; a finger opens it anywhere; a long title takes two lines."""
     write = note_writer(vault)
     for number in range(20):
@@ -38,7 +46,9 @@ def test_a_list_has_twelve_rows_on_a_phone(tab, serving, vault, book):
     assert page.locator(".list .clamp").evaluate(LINES) == pytest.approx(2, abs=0.1)
 
 
-def test_home_uses_both_halves_of_a_wide_window(tab, serving, vault, book):
+def test_home_uses_both_halves_of_a_wide_window(
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook
+) -> None:
     """What waits and the newest notes stand beside what agents kept, or beside the newest; a phone has one column."""
     write = note_writer(vault)
     (vault / "own.md").write_text("My own words.", "utf-8")
@@ -80,7 +90,9 @@ def test_home_uses_both_halves_of_a_wide_window(tab, serving, vault, book):
     assert places == sorted(places, key=lambda place: place[1])
 
 
-def test_a_graph_without_links_says_how_to_make_one(tab, serving, vault, book):
+def test_a_graph_without_links_says_how_to_make_one(
+    tab: Callable[..., Any], serving: Serving, vault: Path, book: Spellbook
+) -> None:
     """Points without a line say nothing; the first link brings the picture."""
     write = note_writer(vault)
     write("one.md", "A note.")
@@ -97,7 +109,7 @@ def test_a_graph_without_links_says_how_to_make_one(tab, serving, vault, book):
     assert not page.get_by_text("No note links to another yet").is_visible()
 
 
-def test_filters_and_menu_of_a_phone(tab, place):
+def test_filters_and_menu_of_a_phone(tab: Callable[..., Any], place: Place) -> None:
     """All ways to search are within the screen, the rest fades at its edge; New note is lit on its own page alone."""
     page = tab(locale="en-US", **PHONE)
     page.goto(place.url + "/search?q=x")

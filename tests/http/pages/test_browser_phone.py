@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -37,7 +37,7 @@ def memory(place: Place) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("language", LOST)
-def test_a_day_by_eleven_taps(tab, place, memory, language):
+def test_a_day_by_eleven_taps(tab: Callable[..., Any], place: Place, memory: str, language: str) -> None:
     """
     Correct what an agent kept, undo it, look at its history, forget it, undo that, write a note, and search twice.
 
@@ -98,7 +98,7 @@ PAGES = """
 """
 
 
-def test_search_opens_on_every_page(tab, place, memory):
+def test_search_opens_on_every_page(tab: Callable[..., Any], place: Place, memory: str) -> None:
     """By Ctrl-K, ⌘K and the menu's button; arrows, Enter and Esc work, also while one types; a screen reader hears it."""
     wide, phone = tab(locale="en-US", expecting="404"), tab(locale="ko-KR", expecting="ERR_INTERNET|^htmx:", **PHONE)
     ask = "document.activeElement.id"
@@ -133,7 +133,7 @@ def test_search_opens_on_every_page(tab, place, memory):
 
 
 @pytest.mark.parametrize("language", LOST)
-def test_a_lost_network_loses_no_text(tab, place, memory, language):
+def test_a_lost_network_loses_no_text(tab: Callable[..., Any], place: Place, memory: str, language: str) -> None:
     """The page stays and says it, for an edit, a new note and a button; a conflict that arose meanwhile is shown."""
     kept, again, undone = LOST[language]
     page = tab(locale=language, expecting="ERR_INTERNET|409", **PHONE)
@@ -202,7 +202,7 @@ def test_a_lost_network_loses_no_text(tab, place, memory, language):
     page.evaluate("localStorage.clear()")
 
 
-def test_a_login_that_ended_keeps_the_text(tab, place, memory):
+def test_a_login_that_ended_keeps_the_text(tab: Callable[..., Any], place: Place, memory: str) -> None:
     """A save leads to the login, and the login back to the text, which is saved then."""
     tokens: Tokens = place.tokens
     page = tab(locale="ko-KR", expecting="401", **PHONE)

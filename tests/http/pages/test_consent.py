@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from httpx2 import Client
 
 from spellbook.http.tokens import Tokens
+from tests.http.running import Serving
 
 from ..oauth.remote import BOTH, CALLBACK, ISSUER, App
 from .conftest import IN_BROWSER
@@ -21,7 +25,9 @@ ELSEWHERE = "http://other.test/"
 @pytest.mark.parametrize(
     ("language", "connect", "write"), [("en-US", "Connect", "add, change"), ("ko-KR", "연결", "고치고 지울")]
 )
-def test_an_app_is_connected_on_a_phone(tab, serving, vault, language, connect, write):
+def test_an_app_is_connected_on_a_phone(
+    tab: Callable[..., Any], serving: Serving, vault: Path, language: str, connect: str, write: str
+) -> None:
     """
     360 px wide, fingers find everything, axe finds nothing, in light and dark; no script is on the page.
 
@@ -34,7 +40,7 @@ def test_an_app_is_connected_on_a_phone(tab, serving, vault, language, connect, 
     token = Tokens.of(vault).add("me")
     cookie = Tokens.of(vault).cookie(token)
     server = serving("--public-url", ISSUER)
-    place = server.url + App(None, "").query(scope=BOTH)
+    place = server.url + App(Client(), "").query(scope=BOTH)
     page: Any = tab(locale=language, bypass_csp=False, expecting="401", **PHONE)
     back: list[str] = []
 
@@ -84,7 +90,7 @@ def test_an_app_is_connected_on_a_phone(tab, serving, vault, language, connect, 
     assert came()["error"] == "access_denied"
     looked = tab(locale=language, bypass_csp=True, expecting="400", **PHONE)
     looked.context.add_cookies([{"name": "spellbook", "value": cookie, "url": server.url}])
-    for of in (place, server.url + App(None, "").query(client_id="x")):
+    for of in (place, server.url + App(Client(), "").query(client_id="x")):
         looked.goto(of)
         for scheme in ("light", "dark"):
             looked.emulate_media(color_scheme=scheme)

@@ -8,16 +8,18 @@ from collections import Counter
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 
 from spellbook.http.pages import contents_and_search, excerpts
+from spellbook.http.served import Served
 from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.search.scores import FOREIGN
 from spellbook.vault import pictures
+from tests.helpers import Write
+from tests.search.candidates import candidate
 
 from ..running import shows
 from .conftest import Browser
@@ -43,9 +45,9 @@ def rows(page: str) -> dict[str, int]:
         ("x", "a" * 900, "a" * 220 + " …"),
     ],
 )
-def test_a_line_of_a_note(title, text, line):
+def test_a_line_of_a_note(title: str, text: str, line: str) -> None:
     """It says what the title does not, without marks, and is short."""
-    assert excerpts.gist(SimpleNamespace(title=title, text=text)) == line
+    assert excerpts.gist(candidate().chunk._replace(title=title, packed=text)) == line
 
 
 @pytest.mark.parametrize(
@@ -65,18 +67,21 @@ def test_a_line_of_a_note(title, text, line):
         ("", "We sail.", None),
     ],
 )
-def test_a_title_that_is_the_first_sentence_is_known(title, text, rest):
+def test_a_title_that_is_the_first_sentence_is_known(title: str, text: str, rest: str | None) -> None:
     """A title repeats a text if it is its first sentence, whole or cut by "…"; a word that both begin with is none."""
     assert excerpts.after_title(title, text) == rest
 
 
-def test_a_title_that_repeats_the_text_is_shown_once(browser, write_note, book):
+def test_a_title_that_repeats_the_text_is_shown_once(browser: Browser, write_note: Write, book: Spellbook) -> None:
     """In lists, among hits, on the note's page and in its editor; the heading stays for those who cannot see."""
     write_note("m/a.md", "The <spare> key hangs in the hall.", title="The <spare> key hangs in the hall")
     write_note("m/b.md", "The ladder stands in the cellar. Ask Mina.", title="The ladder stands in the cellar")
     book.reindex()
     once = re.compile("key hangs in the hall|ladder stands in the cellar")
-    shown = lambda place: re.sub(r"<mark>|</mark>|<title>.*?</title>|<input[^>]*>", "", browser.open(place))  # noqa: E731
+
+    def shown(place: str) -> str:
+        return re.sub(r"<mark>|</mark>|<title>.*?</title>|<input[^>]*>", "", browser.open(place))
+
     for place in ("/", "/contents?folder=m", "/search?q=hall", "/search?q=ladder"):
         found = Counter(once.findall(shown(place)))
         assert found, place
@@ -89,7 +94,7 @@ def test_a_title_that_repeats_the_text_is_shown_once(browser, write_note, book):
     shows(browser.open("/note/m/a"), '<h1 class="skip">The &lt;spare&gt; key hangs in the hall</h1>')
 
 
-def test_a_large_vault_is_a_small_page(browser, vault, book, write_note):
+def test_a_large_vault_is_a_small_page(browser: Browser, vault: Path, book: Spellbook, write_note: Write) -> None:
     """
     Of three hundred folders with as many in them, the first level comes, bounded, and says what is left out.
 
@@ -97,9 +102,9 @@ def test_a_large_vault_is_a_small_page(browser, vault, book, write_note):
     """
     write_note("system/en/chunking.md", "How to cut.", category="system", guide="chunking", tags="[guide]")
     for number in range(210):
-        place = vault / f"folder {number}" / "inner"
-        place.mkdir(parents=True)
-        (place / "note.md").write_text(f"Note {number}.", "utf-8")
+        folder = vault / f"folder {number}" / "inner"
+        folder.mkdir(parents=True)
+        (folder / "note.md").write_text(f"Note {number}.", "utf-8")
     book.reindex()
     page = browser.open("/contents")
     assert "and 10 more; the filter finds them" in page
@@ -134,7 +139,7 @@ def many(vault: Path, book: Spellbook) -> None:
     book.reindex()
 
 
-def test_ten_hits_and_more_on_demand(browser, many):
+def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
     """
     Each note is a hit once, over three pages; a link leads on without a script, and a script appends the hits behind it.
 
@@ -171,7 +176,9 @@ def test_ten_hits_and_more_on_demand(browser, many):
     shows(page, "노트 23개, 관련도순", "다른 섹션 3개")
 
 
-def test_another_language_is_told_only_of_another_script(book, write_note, browser, vault):
+def test_another_language_is_told_only_of_another_script(
+    book: Spellbook, write_note: Write, browser: Browser, vault: Path
+) -> None:
     """
     Of a text in the script of the question the pages do not say so: languages of short texts are mistaken.
 
@@ -236,7 +243,7 @@ def picture(path: str, note: str = "일기/그림") -> str:
     return f"/image/{quote(note)}?path={quote(path, safe='')}"
 
 
-def test_pictures_of_the_vault_are_shown(browser, diary, monkeypatch):
+def test_pictures_of_the_vault_are_shown(browser: Browser, diary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Of both forms, by name and by path, with width and description; each other one says why it is not.
 
@@ -314,7 +321,7 @@ def test_pictures_of_the_vault_are_shown(browser, diary, monkeypatch):
     assert PNG not in answer.content
 
 
-def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded, diary, served):
+def test_a_limited_token_sees_pictures_of_its_notes_alone(guarded: Browser, diary: Path, served: Served) -> None:
     """A public note's picture is shown; that of another note is not, even while its address is known."""
     (diary / "public.md").write_text("---\nprivacy_scope: public\n---\n![[other.png]] and [[숨김.png]]\n", "utf-8")
     served.book.reindex()

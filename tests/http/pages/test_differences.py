@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -43,14 +44,14 @@ def shown(blocks: Sequence[Block]) -> str:
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), CASES.values(), ids=CASES)
-def test_what_changed_is_shown_by_words(before, after, expected):
+def test_what_changed_is_shown_by_words(before: Any, after: Any, expected: Any) -> None:
     """The words that go and come are marked, with a line around them; a patch of the same texts shows the same."""
     assert shown(compared(before, after).text) == expected
     of_hunks = [shown(each.text) for each in of_patch(unified(before, after))]
     assert "|".join(of_hunks) == expected
 
 
-def test_properties_stand_apart_without_ids_and_times():
+def test_properties_stand_apart_without_ids_and_times() -> None:
     """Also those of TOML; of a note that only got another time nothing is shown; a patch names its files."""
     found = compared(HEAD.format(1, "tea") + "green\n", HEAD.format(2, "green tea") + "white\n", "tea.md")
     assert (found.name, shown(found.properties)) == ("tea.md", "title: Tea\ntopic: {+green +}tea\n")

@@ -3,13 +3,18 @@
 import html.parser
 import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.http.pages import note_html
-from tests.helpers import note_writer
+from spellbook.http.served import Served
+from spellbook.http.tokens import SCOPES
+from spellbook.library.book import Spellbook
+from tests.helpers import Write, note_writer
+from tests.http.pages.conftest import Browser
 
 from ..running import lacks, shows
 
@@ -66,7 +71,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("text", SHOWN)
-def test_obsidians_marks_are_shown_as_obsidian_shows_them(text):
+def test_obsidians_marks_are_shown_as_obsidian_shows_them(text: str) -> None:
     """Each mark of Obsidian is drawn or hidden; a text that only looks like one stays as it is."""
     page = drawn(text)
     assert SHOWN[text] in page if SHOWN[text] else not page.strip()
@@ -90,7 +95,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_mark_brings_markup_of_its_own(text):
+def test_no_mark_brings_markup_of_its_own(text: str) -> None:
     """Formulas, footnotes, tags and embeds bring no tag, address, class or style that a note chose."""
     lacks(drawn(text, lambda target: (target, target)), HOSTILE[text])
 
@@ -135,7 +140,7 @@ PLAIN = {
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join) | st.text(max_size=80))
-def test_any_text_has_tags_and_attributes_of_the_list_only(text):
+def test_any_text_has_tags_and_attributes_of_the_list_only(text: str) -> None:
     """Whatever a note says, its page has no other tag or attribute, and each address and id is of a kind that is known."""
     for tag, attributes in _Tags(drawn(text, lambda target: (target, f"{target} $x$ ![[known]]"))).found:
         assert tag in {*NOTED, *MATH}
@@ -161,7 +166,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_a_hostile_section_is_bounded(name):
+def test_a_hostile_section_is_bounded(name: str) -> None:
     """A section of 50,000 letters that is all formulas, footnotes or embeds takes seconds, and has at most 20 embeds."""
     begun = time.process_time()
     page = drawn(LARGE[name], lambda target: (target, "![[known]] " * 2000))
@@ -170,7 +175,9 @@ def test_a_hostile_section_is_bounded(name):
     assert page.count("<math") <= 20_000
 
 
-def test_an_embed_shows_what_its_reader_may_see(browser, served, guarded, vault, book):
+def test_an_embed_shows_what_its_reader_may_see(
+    browser: Browser, served: Served, guarded: Browser, vault: Path, book: Spellbook
+) -> None:
     """
     An embedded note, section or block is shown one level deep; footnotes are numbered through all sections.
 
@@ -192,7 +199,7 @@ def test_an_embed_shows_what_its_reader_may_see(browser, served, guarded, vault,
     shows(page, "Hidden treasure.", '<li id="fn1"><p>Nn.', '<li id="fn2"><p>Mm.')
     lacks(page, "Deep text.", "Third. ^id", "Unfinished thing.", "Foreign text.")
     assert len(re.findall(' id="([^"]*)"', page)) == len({*re.findall(' id="([^"]*)"', page)})
-    for privacy, seen in (("team", 3), ("public", 0)):
+    for privacy, seen in zip(SCOPES[1:], (3, 0), strict=True):
         guarded.send("/login", token=served.tokens.add(privacy, "read", privacy))
         page = guarded.client.get("/note/a").text
         assert page.count("Third.") == seen
@@ -204,7 +211,7 @@ PREVIEWED = (
 )
 
 
-def test_lists_show_no_signs_of_a_note(browser, book, write_note):
+def test_lists_show_no_signs_of_a_note(browser: Browser, book: Spellbook, write_note: Write) -> None:
     """Titles of memories, and first words in lists and among hits, have no signs of emphasis, formulas and footnotes."""
     write_note("a.md", f"# Alpha\n\n{PREVIEWED}")
     write_note("b.md", f"# Beta\n\n$$\nx^2\n$$\n\n%%\nhidden\n%%\n\n{PREVIEWED}")

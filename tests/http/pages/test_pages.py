@@ -19,14 +19,16 @@ from jinja2 import nodes
 
 from spellbook.http import pages
 from spellbook.http.pages import contents_and_search, note_html, notes, view
+from spellbook.http.served import Served
 from spellbook.http.tokens import RIGHTS, SCOPES
+from spellbook.library.book import Spellbook
 from spellbook.notes import decision_text as forms
 from spellbook.search import toc
 from spellbook.settings import translate
 from spellbook.system.errors import InvalidInput
 from tests import repositories
 from tests.cli.messages import OF_LOG
-from tests.helpers import note_writer
+from tests.helpers import Write, note_writer
 
 from ..running import lacks, shows
 from .conftest import HOSTILE, Browser
@@ -60,7 +62,7 @@ PAGES = {
 STATIC = Path(str(files(view.__package__).joinpath("static")))
 
 
-def test_every_page_shows_what_it_is_for(browser, full):
+def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str]) -> None:
     """
     Each page is there, with one main heading, in both languages, and with nothing that the policy would block.
 
@@ -99,7 +101,9 @@ def test_every_page_shows_what_it_is_for(browser, full):
     assert browser.client.get("/static/spellbook.css", headers=known).status_code == 304
 
 
-def test_a_note_that_is_all_script_runs_nothing(browser, vault, book, write_note):
+def test_a_note_that_is_all_script_runs_nothing(
+    browser: Browser, vault: Path, book: Spellbook, write_note: Write
+) -> None:
     """
     Whatever a note says, its page has only our scripts, no picture, no form and no link to run something.
 
@@ -140,7 +144,9 @@ def test_a_note_that_is_all_script_runs_nothing(browser, vault, book, write_note
         assert not re.search(r"Own words(?:</span>)?</a> <span", page), place
 
 
-def test_a_hostile_address_gets_a_plain_page(browser, full, guarded, served, vault):
+def test_a_hostile_address_gets_a_plain_page(
+    browser: Browser, full: dict[str, str], guarded: Browser, served: Served, vault: Path
+) -> None:
     """
     Unknown notes are 404, and what stands in an address stays text.
 
@@ -169,8 +175,8 @@ def test_a_hostile_address_gets_a_plain_page(browser, full, guarded, served, vau
         "---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8"
     )
     served.book.reindex()
-    for may, sees in (("read", "private"), ("read", "public")):
-        secret = served.tokens.add(f"{may}-{sees}", may, sees)
+    for sees in ("private", "public"):
+        secret = served.tokens.add(sees, "read", sees)
         guarded.client.cookies.clear()
         guarded.send("/login", token=secret)
         for place in (
@@ -194,7 +200,7 @@ def test_a_hostile_address_gets_a_plain_page(browser, full, guarded, served, vau
             assert guarded.send(action, 403, **form)
 
 
-def test_everything_the_pages_say_is_korean_too():
+def test_everything_the_pages_say_is_korean_too() -> None:
     """
     Each message of the templates has its Korean with the same values, and no Korean is left over.
 
@@ -215,7 +221,7 @@ def test_everything_the_pages_say_is_korean_too():
         assert told["licence"]
 
 
-def test_values_of_spellbook_have_korean_names(browser, book, write_note):
+def test_values_of_spellbook_have_korean_names(browser: Browser, book: Spellbook, write_note: Write) -> None:
     """
     On a Korean page the category, type, topic, importance and trust that Spellbook gives have Korean names, with the
     description of the category. Files, addresses, forms and the person's own values stay; an English page has the values.
@@ -250,11 +256,12 @@ def _said() -> Iterator[str]:
     """Yield what templates say, and the names of things that they show by a variable."""
     environment = view.environment()
     for name in environment.list_templates(extensions=["html"]):
+        assert environment.loader is not None
         source, *_ = environment.loader.get_source(environment, name)
-        for call in environment.parse(source).find_all(nodes.Call):
-            if isinstance(call.node, nodes.Name) and call.node.name in {"_", "count"}:
-                for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
-                    yield f"{{0}} {found}s" if call.node.name == "count" else found
+        for made in environment.parse(source).find_all(nodes.Call):
+            if isinstance(made.node, nodes.Name) and made.node.name in {"_", "count"}:
+                for found in _constants(made.args[-1 if made.node.name == "count" else 0]):
+                    yield f"{{0}} {found}s" if made.node.name == "count" else found
     yield from (
         *contents_and_search.MODES.values(),
         *contents_and_search.DAYS.values(),
@@ -264,7 +271,7 @@ def _said() -> Iterator[str]:
         *SCOPES,
     )
     yield from (*notes.NAMES, view.DATE, "yes", "no", *toc.OURS.values(), *chain(*view.VALUES.values()))
-    for source in map(inspect.getsource, (note_html.pictures, view.ago)):
+    for source in (inspect.getsource(note_html.pictures), inspect.getsource(view.ago)):
         yield from re.findall(r'phrase\("([^"]+)"', source)
         yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
@@ -299,7 +306,7 @@ def titles(part: str) -> list[str]:
     ]
 
 
-def test_a_first_visit_has_three_cards(browser, book, write_note):
+def test_a_first_visit_has_three_cards(browser: Browser, book: Spellbook, write_note: Write) -> None:
     """
     Guides are no notes; nothing warns.
 
@@ -335,7 +342,14 @@ def test_a_first_visit_has_three_cards(browser, book, write_note):
     assert "없는 페이지입니다" in browser.open("/nowhere", 404)
 
 
-def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_note):
+def test_an_alert_is_a_calm_sentence(
+    browser: Browser,
+    full: dict[str, str],
+    vault: Path,
+    book: Spellbook,
+    served: Served,
+    write_note: Write,
+) -> None:
     """
     Each leads to Health, and nothing is red. That no snapshot was made yet waits for a day.
 
@@ -369,7 +383,9 @@ def test_an_alert_is_a_calm_sentence(browser, full, vault, book, served, write_n
     assert 'href="/activity" aria-current="page"' in menu
 
 
-def test_a_browser_is_told_how_to_install(browser, guarded, served, full, vault):
+def test_a_browser_is_told_how_to_install(
+    browser: Browser, guarded: Browser, served: Served, full: dict[str, str], vault: Path
+) -> None:
     """
     The manifest has its type, and pictures that are there.
 
@@ -394,7 +410,7 @@ def test_a_browser_is_told_how_to_install(browser, guarded, served, full, vault)
     assert form.startswith(' action="/search"')
     assert 'name="q"' in form
     assert "hidden" not in form
-    csrf = re.search(r'<button name="csrf" value="(\w+)" formmethod="post" formaction="/do/new"', form)[1]
+    [csrf] = re.findall(r'<button name="csrf" value="(\w+)" formmethod="post" formaction="/do/new"', form)
     page = guarded.send("/do/new", csrf=csrf, q="The umbrella is in the hall.").text
     assert "The umbrella is in the hall" in titles(part(page, "Newest notes"))
     assert 'action="/do/undo"' in page
@@ -403,7 +419,7 @@ def test_a_browser_is_told_how_to_install(browser, guarded, served, full, vault)
     assert len([*vault.glob("memory/inbox/*.md")]) == 1
 
 
-def test_a_job_says_its_error_to_whoever_sees_all(served, guarded):
+def test_a_job_says_its_error_to_whoever_sees_all(served: Served, guarded: Browser) -> None:
     """Who sees a part gets no words of a job's error, which may name notes; a list of all links is an admin's."""
     tokens = [served.tokens.add("owner", "admin"), served.tokens.add("guest", "read", "public")]
 
@@ -417,7 +433,7 @@ def test_a_job_says_its_error_to_whoever_sees_all(served, guarded):
         assert guarded.client.get("/admin/links").status_code == status
 
 
-def test_a_job_is_seen_to_end_without_scripts(browser, served, write_note):
+def test_a_job_is_seen_to_end_without_scripts(browser: Browser, served: Served, write_note: Write) -> None:
     """
     While one runs, Health is asked for again by the browser itself, and no other page, where somebody may type.
 
@@ -437,7 +453,7 @@ def test_a_job_is_seen_to_end_without_scripts(browser, served, write_note):
     assert '<li id="links" hx-get="/links" hx-select="#links > *"' in browser.open("/upkeep")
 
 
-def test_what_stands_in_a_note_stays_text_in_its_history(browser, book, vault):
+def test_what_stands_in_a_note_stays_text_in_its_history(browser: Browser, book: Spellbook, vault: Path) -> None:
     """Also where the note is gone, and is in git alone."""
     tea = b"# Tea\n\nGreen <script>tea</script>.\n"
     repositories.write(vault, [{"tea.md": tea}, {"tea.md": tea.replace(b"Green", b"Black")}, {"c.md": b"# C\n"}])
