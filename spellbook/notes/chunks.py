@@ -77,7 +77,7 @@ def cut(note: Note, max_tokens: int = sizes.CHUNK_TOKENS) -> tuple[Chunk, ...]:
     """
     text = data.blanked(note.text, note.data) if note.data else note.text
     source = lines(text[note.body_at :]) if note.data else note.body_lines
-    offsets = [*accumulate(map(len, source), initial=note.body_at)]
+    offsets = note.offsets
     page = _NoteLines(text, source, offsets, turns(note, source), max_tokens)
     above = _Above.of(note)
     chunks: list[Chunk] = []
@@ -179,7 +179,7 @@ def _make_unique(suffix: str, seen: dict[str, int]) -> str:
     return name
 
 
-def _paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator[tuple[str, ...]]:
+def _paths(section: _Section, offsets: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """Yield the path of headings that each part begins under, or with."""
     top = section.top
     path = [(top.level, top.text)] if top else []
