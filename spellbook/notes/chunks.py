@@ -117,8 +117,9 @@ class _Above(NamedTuple):
         weights = [*accumulate(token_weight(word) + 1 for word in note.keywords)]
         words = ", ".join(note.keywords[: bisect_right(weights, sizes.MOST_KEYWORDS)])
         # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
-        may_omit_title = note.kind == "memory" and note.category != DECISION
-        return cls(note.own_title, date_of(note), words, may_omit_title, note.category == SESSION)
+        category = note.category
+        may_omit_title = note.kind == "memory" and category != DECISION
+        return cls(note.own_title, date_of(note), words, may_omit_title, category == SESSION)
 
     def lines(
         self, text: str, headings: Iterable[str], part: _Part, previous: _Part | None, page: _NoteLines, is_first: bool
