@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from spellbook.editing.frontmatter_edits import remove_key, same, set_key, with_toml
 from spellbook.notes.chunks import Chunk
@@ -196,5 +196,4 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
 
 def _place_blocks(note: Note) -> list[tuple[int, Block]]:
     """Return the note's blocks, each with the character at which its first line begins."""
-    offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
-    return [(offsets[block.start], block) for block in note.blocks]
+    return [(note.offsets[block.start], block) for block in note.blocks]

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import Literal
 
 from spellbook.index.filters import fold
@@ -218,8 +218,7 @@ def _joined_units(units: Sequence[_Unit]) -> str:
 
 
 def _page(note: Note) -> _NoteUnits:
-    source = note.body_lines
-    offsets = [*accumulate(map(len, source), initial=note.body_at)]
+    offsets = note.offsets
     page = _NoteUnits()
     stack: list[tuple[int, str]] = []
     has_title = False

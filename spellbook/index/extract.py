@@ -176,12 +176,14 @@ def _found_by(
         heads = (block.text for block in note.blocks if block.kind == "heading")
         names = [*dict.fromkeys((*names, composed(note.path.rpartition("/")[2].removesuffix(".md")), *heads))]
     texts = (names, (*labels["keywords"], *labels["entities"], *labels["tags"]), labels["questions"])
-    name, label, question = (terms.findable(" ".join(each)) for each in texts)
+    whole = [" ".join(each) for each in texts]
+    repeated = [text[: (_REPEATED + len(note.text)) // len(pieces)] for text in whole]
+    found = {text: terms.findable(text) for text in {*whole, *repeated}}
+    name, label, question = (found[text] for text in whole)
     first = name, label, f"{question} {own}".strip()
     if says_nothing and len(pieces) > 1:
         first = "", "", own  # the other chunks are found by the rest
-    room = (_REPEATED + len(note.text)) // len(pieces)
-    name, label, question = (terms.findable(" ".join(each)[:room]) for each in texts)
+    name, label, question = (found[text] for text in repeated)
     return first, ("" if columns["category"] == SESSION else name, label, question)
 
 

@@ -160,12 +160,12 @@ def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
         yield key, fold(value)
         if (name := label_of(value)) != value:
             yield key, fold(name)
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from flat(f"{key}.{fold(name)}", item)
     elif isinstance(value, list):
         for item in value:
             yield from flat(key, item)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from flat(f"{key}.{fold(name)}", item)
     elif isinstance(value, dt.datetime | dt.date):
         yield key, fold(value.isoformat())
     else:

@@ -77,7 +77,7 @@ def cut(note: Note, max_tokens: int = sizes.CHUNK_TOKENS) -> tuple[Chunk, ...]:
     """
     text = encoded_data.blanked(note.text, note.data) if note.data else note.text
     source = lines(text[note.body_at :]) if note.data else note.body_lines
-    offsets = [*accumulate(map(len, source), initial=note.body_at)]
+    offsets = note.offsets
     page = _NoteLines(text, source, offsets, turns(note, source), max_tokens)
     above = _Above.of(note)
     chunks: list[Chunk] = []
@@ -117,8 +117,9 @@ class _Above(NamedTuple):
         weights = [*accumulate(token_weight(word) + 1 for word in note.keywords)]
         words = ", ".join(note.keywords[: bisect_right(weights, sizes.MOST_KEYWORDS)])
         # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
-        may_omit_title = note.kind == "memory" and note.category != DECISION
-        return cls(note.own_title, date_of(note), words, may_omit_title, note.category == SESSION)
+        category = note.category
+        may_omit_title = note.kind == "memory" and category != DECISION
+        return cls(note.own_title, date_of(note), words, may_omit_title, category == SESSION)
 
     def lines(
         self, text: str, headings: Iterable[str], part: _Part, previous: _Part | None, page: _NoteLines, is_first: bool
@@ -179,7 +180,7 @@ def _make_unique(suffix: str, seen: dict[str, int]) -> str:
     return name
 
 
-def _paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator[tuple[str, ...]]:
+def _paths(section: _Section, offsets: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """Yield the path of headings that each part begins under, or with."""
     top = section.top
     path = [(top.level, top.text)] if top else []

@@ -208,8 +208,9 @@ def day_in(path: str, formats: Formats = ()) -> str | None:
         match = pattern and (pattern.fullmatch(inside) or (folder and pattern.fullmatch(name)))
         if match and (day := _day(match)):
             return day
-    found = (_day_of(match) for match in (_FIRST.match(name), _LAST.search(name)) if match)
-    return next(filter(None, found), None)
+    # All forms have a year.
+    matches = (_FIRST.match(name), _LAST.search(name)) if "19" in name or "20" in name else ()
+    return next(filter(None, map(_day_of, filter(None, matches))), None)
 
 
 def is_day(target: str, formats: Formats = ()) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:  # imported for a header that is no YAML
     (broken_headers,) = lazy("spellbook.notes", "broken_headers")
 
-FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
+FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?<=[\r\n])---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""
 
 _TOML_KEY = r"""(?:[\w.-]|"[^"\n]*"|'[^'\n]*')++[ \t]*="""

@@ -12,7 +12,7 @@ import html
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
@@ -87,16 +87,15 @@ def find(note: Note) -> tuple[Link, ...]:
     if "[" not in note.text and note.meta.keys().isdisjoint((*RELATIONS, _SOURCES)):
         return ()
     header = [*accumulate(map(len, lines(note.text[: note.body_at])), initial=0)]
-    offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
 
     def line(at: int) -> int:
-        return bisect_right(header, at) if at < note.body_at else note.body_line + bisect_right(offsets, at) - 1
+        return bisect_right(header, at) if at < note.body_at else note.body_line + bisect_right(note.offsets, at) - 1
 
     return tuple(
         Link(target, fragment, style, start, end, line(start), relation)
         for relation, (target, fragment, style, start, end) in (
             *_find_in_frontmatter(note),
-            *(("", place) for place in _find_in_body(note, offsets)),
+            *(("", place) for place in _find_in_body(note)),
         )
     )
 
@@ -170,19 +169,19 @@ def _id_or_path(text: str) -> tuple[str, str] | None:
     return (named.rstrip(), text[len(named) :]) if named.strip() else None
 
 
-def _find_in_body(note: Note, offsets: Sequence[int]) -> Iterator[_Place]:
-    """Yield the links in the body, whose lines begin at the characters `offsets` of the text."""
+def _find_in_body(note: Note) -> Iterator[_Place]:
+    """Yield the links in the body."""
     text = note.text.replace("\0", " ")
     if text.find("[", note.body_at) < 0:
         return
-    places = [*_find_definitions(note, text, offsets)] if text.find("]:", note.body_at) >= 0 else []
+    places = [*_find_definitions(note, text)] if text.find("]:", note.body_at) >= 0 else []
     comments: list[int] = []
     has_comments = text.find("%%", note.body_at) >= 0
 
     def is_wanted(start: int, end: int) -> bool:
         return text.find("[", start, end) >= 0 or (has_comments and text.find("%%", start, end) >= 0)
 
-    for run in runs(note.blocks, text, offsets, is_wanted):
+    for run in runs(note.blocks, text, note.offsets, is_wanted):
         for kind, mark in marks(text, *run):
             if kind == "comment":
                 comments.append(mark.start())
@@ -198,14 +197,14 @@ def _find_in_body(note: Note, offsets: Sequence[int]) -> Iterator[_Place]:
             yield place
 
 
-def _find_definitions(note: Note, text: str, offsets: Sequence[int]) -> Iterator[_Place]:
+def _find_definitions(note: Note, text: str) -> Iterator[_Place]:
     """Yield the links of definitions, which are neither prose nor code."""
     taken = set[int]()
     for block in note.blocks:
         spans = [(block.start, block.end)] if block.kind in CODE else [*block.code, *block.prose, *block.tables]
         taken.update(line for span in spans for line in range(*span))
     for number, line in enumerate(note.body_lines):
-        if number not in taken and "]:" in line and (definition := _DEFINITION.match(text, offsets[number])):
+        if number not in taken and "]:" in line and (definition := _DEFINITION.match(text, note.offsets[number])):
             yield from _read_destination(definition)
 
 

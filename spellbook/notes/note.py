@@ -65,9 +65,10 @@ class Note:
     One Markdown file.
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
-    `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
-    values, empty where it has a fault. `data` are the first characters and the ends of text that is not words. `page`
-    has the properties that a page of Logseq begins with (`alias:: A, [[B]]`), their keys in small letters.
+    `body_at` and the 1-based line `body_line`, and has the lines `body_lines`, which begin at the characters `offsets`;
+    the last of these is the end. `meta` holds the frontmatter as plain values, empty where it has a fault. `data` are
+    the first characters and the ends of text that is not words. `page` has the properties that a page of Logseq begins
+    with (`alias:: A, [[B]]`), their keys in small letters.
     """
 
     path: str
@@ -80,6 +81,7 @@ class Note:
     encoding: Encoding = "utf-8"
     editable: bool = True
     body_lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    offsets: tuple[int, ...] = field(default=(), repr=False, compare=False)
     data: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     page: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -193,8 +195,7 @@ class Note:
         text = self.text.replace("\0", " ")
         if not _MAY_BE_TAG.search(text, self.body_at):
             return
-        offsets = [*accumulate(map(len, self.body_lines), initial=self.body_at)]
-        for run in runs(self.blocks, text, offsets, lambda *span: _MAY_BE_TAG.search(text, *span) is not None):
+        for run in runs(self.blocks, text, self.offsets, lambda *span: _MAY_BE_TAG.search(text, *span) is not None):
             found = (composed(mark["tag"]).strip("/") for kind, mark in marks(text, *run) if kind == "tag")
             yield from (tag for tag in found if len(tag) <= _MOST_LABEL)
 
@@ -223,6 +224,7 @@ def parse(path: str, data: bytes) -> Note:
     body = text[body_at:]
     parsed = tuple(blocks(body.replace("\0", " ")))
     body_lines = tuple(lines(body))
+    offsets = tuple(accumulate(map(len, body_lines), initial=body_at))
     if marked := _conflict_marks(body_lines, parsed) if "<<<<<<<" in body else set():
         reason = "conflict markers: keep one text, delete the markers"
         faults.append(Fault(path, body_line + min(marked), reason))
@@ -231,7 +233,6 @@ def parse(path: str, data: bytes) -> Note:
     is_drawn = is_drawing(path, meta)
     unread = places(text, body_at, is_drawn) if is_drawn or len(body) >= LEAST_DATA else []
     if unread:
-        offsets = [*accumulate(map(len, body_lines), initial=body_at)]
         bounds = [*chain(*unread)]
         parsed = tuple(block for block in parsed if bisect_right(bounds, offsets[block.start]) % 2 == 0)
     if parsed and parsed[-1].kind == REST:
@@ -248,6 +249,7 @@ def parse(path: str, data: bytes) -> Note:
         encoding,
         not problems,
         body_lines,
+        offsets,
         tuple(unread),
         page_properties(body) if is_of_graph(path) else {},
     )

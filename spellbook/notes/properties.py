@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
@@ -72,8 +72,9 @@ def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     hidden = _KEPT if "id" in meta else _KNOWN
     for key, value in islice(meta.items(), _MOST_OWN):
         listed = value if isinstance(value, list) else [value]
-        is_plain = all(isinstance(each, str | int | float) and each != "" for each in listed)
-        if is_plain and 0 < len(listed) <= _MOST_LISTED and folded(key) not in hidden:
+        if not 0 < len(listed) <= _MOST_LISTED or folded(key) in hidden:
+            continue
+        if all(isinstance(each, str | int | float) and each != "" for each in listed):
             text = ", ".join(each if isinstance(each, str) else json.dumps(each) for each in listed)
             yield key[:_MOST_LETTERS], text[:_MOST_LETTERS]
 
@@ -82,17 +83,19 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
     of_graph = notes.is_of_graph(note.path)
     may_be = _MAY_BE_IN_GRAPH if of_graph else _MAY_BE
-    if not may_be.search(note.text, note.body_at):
+    hints = [hint.start() for hint in may_be.finditer(note.text, note.body_at)]
+    if not hints:
         return
-    offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
+    if spans and not any(mark in note.text for mark in ("%%", "<!--", "$$")):  # these may hide all that follows
+        spans = sorted({spans[bisect_left(spans, (bisect_right(note.offsets, at),)) - 1] for at in hints})
     runs = ("".join(note.body_lines[first:last]) for first, last in spans)
     runs = (_without(run, markdown.literals(run)) if "`" in run or "$" in run else run for run in runs)
     whole = "".join(runs)
     seen = markdown.lines(text := _without(whole, (match.span() for match in _HIDDEN.finditer(whole))))
     begins, numbers = [*accumulate(map(len, seen), initial=0)], [*chain(*(range(*span) for span in spans))]
     for nth in sorted({bisect_right(begins, hint.start()) - 1 for hint in may_be.finditer(text)}):
-        at, line = offsets[numbers[nth]], seen[nth]
+        at, line = note.offsets[numbers[nth]], seen[nth]
         start = next(_START.finditer(line))
         yield from _of_tasks(at, line, start)
         if of_graph:

@@ -104,6 +104,10 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("```\na\n\n", False, id="a fence of backticks that nobody closes"),
         pytest.param("> a\nb", False, id="a quote that goes on lazily"),
         pytest.param("> - a", False, id="a list in a quote"),
+        pytest.param("- > a\n- b", True, id="a quote in an item"),
+        pytest.param("- > a\n  > b", False, id="a quote of two lines in an item"),
+        pytest.param("- ## #tag\n- b", True, id="a tag in the heading of an item"),
+        pytest.param("- ## ##\n- b", False, id="an empty heading with closing marks"),
     ],
 )
 def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:

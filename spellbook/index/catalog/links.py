@@ -52,11 +52,7 @@ class Links:
     @staticmethod
     def add(connection: sqlite3.Connection, notes: Iterable[tuple[int, Sequence[LinkRow]]]) -> None:
         """Store the links of notes that have none yet, in order."""
-        rows = (
-            (note, i, link.name, link.target, link.fragment, link.is_markdown, link.line, link.relation)
-            for note, links in notes
-            for i, link in enumerate(links)
-        )
+        rows = ((note, i, *link) for note, links in notes for i, link in enumerate(links))
         connection.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def leaving(self, paths: Sequence[str]) -> list[tuple[str, str, str, str | None]]:
