@@ -35,7 +35,7 @@ def test_a_volume_of_another_user(tmp_path: Path) -> None:
         code = """
 import os, sys
 from pathlib import Path
-from spellbook.editing import guides
+from spellbook.editing import rest_guides
 from spellbook.system.errors import StorageError
 from spellbook.http import container
 os.setgid(12345); os.setuid(12345)

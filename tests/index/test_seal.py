@@ -278,9 +278,7 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(
         file.write_bytes(b"\n".join((sentence, text, other)))
         assert reindex_seal.answer(str(sealed)) is None, other
     file.write_bytes(whole)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[2]); from spellbook.index import seal; print(seal.answer(sys.argv[1]))"
-    )
+    code = "import sys; sys.path.insert(0, sys.argv[2]); from spellbook.index.reindex_seal import answer; print(answer(sys.argv[1]))"
     package = Path(reindex_seal.__file__).parents[1]
     (tmp_path / "elsewhere").symlink_to(package.parent, target_is_directory=True)
     assert finished(python(code, sealed, package.parent)) == [SENTENCE]
