@@ -204,7 +204,7 @@ def test_the_program_says_it_without_importing_anything(sealed: Path, write_note
         names = (
             "__main__",
             "index",
-            "index.seal",
+            "index.reindex_seal",
             "settings",
             "settings.environment",
             "settings.paths",
