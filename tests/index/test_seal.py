@@ -210,6 +210,7 @@ def test_the_program_says_it_without_importing_anything(sealed: Path, write_note
             "settings.paths",
             "system",
             "system.platform",
+            "text.markdown_endings",
         )
         own = {name for name in modules if name.startswith("spellbook")} - of_translation
         assert own == {"spellbook", *(f"spellbook.{name}" for name in names)}
