@@ -15,15 +15,15 @@ STAGES = {
     "searcher",
     "candidates",
     "words",
-    "writing",
+    "script_and_language",
     "synonyms",
-    "when",
+    "time_in_question",
     "scores",
     "related",
     "ranking",
     "choice",
     "packing",
-    "cited",
+    "cited_code",
 }
 
 
