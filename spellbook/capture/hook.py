@@ -35,7 +35,7 @@ class HookInput(NamedTuple):
     @classmethod
     def read(cls, data: bytes) -> HookInput:
         """Return the values of a client's JSON; a text that is no JSON is a prompt."""
-        text = data.decode("utf-8", "replace")
+        text = data.decode("utf-8-sig", "replace")
         given = parsed(text)
         if not isinstance(given, dict):
             return cls(prompt="" if text.lstrip().startswith("{") else text)

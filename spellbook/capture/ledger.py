@@ -86,13 +86,13 @@ class Ledger:
 
     def all(self, kind: str) -> dict[str, object]:
         """Return the values of a kind by key, in order; "" is an empty one, or one that cannot be read."""
-        sql = "SELECT key, value FROM kept WHERE kind = ? ORDER BY key"
+        sql = "SELECT key, CAST(value AS BLOB) FROM kept WHERE kind = ? ORDER BY key"  # it may be no UTF-8
         rows = self._database.rows(sql, (kind,)) if self._database.exists() else ()
         return {key: parsed(text) or "" for key, text in rows}
 
     def get(self, kind: str, key: str) -> object:
         """Return a value as `all` does, None if there is none."""
-        rows = self._database.rows("SELECT value FROM kept WHERE kind = ? AND key = ?", (kind, key))
+        rows = self._database.rows("SELECT CAST(value AS BLOB) FROM kept WHERE kind = ? AND key = ?", (kind, key))
         return parsed(rows[0][0]) or "" if rows else None
 
     def numbers(self, kind: str) -> dict[str, int]:

@@ -166,5 +166,5 @@ def _entries(stream: BinaryIO, at: int, spoken: int = 0) -> Iterator[tuple[int, 
             if not (line := stream.readline(1 << 16)):
                 return
             at += len(line)
-        if entry:
+        if entry and (start >= spoken or entry.speaker == "context"):
             yield start, entry

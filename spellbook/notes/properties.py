@@ -97,15 +97,16 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     for nth in sorted({bisect_right(begins, hint.start()) - 1 for hint in may_be.finditer(text)}):
         at, line = note.offsets[numbers[nth]], seen[nth]
         start = next(_START.finditer(line))
-        yield from _of_tasks(at, line, start)
+        yield from _of_tasks(note.text, at, line, start)
         if of_graph:
             yield from _of_logseq(at, line, start)
         yield from _of_dataview(at, line, start)
 
 
-def _of_tasks(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield the check box of an item in a line at a character, and the dates of Tasks."""
-    if start["box"]:
+def _of_tasks(text: str, at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the check box of an item in a line at a character of a text, and the dates of Tasks."""
+    # In the line, what is hidden is blank: brackets behind code are no box.
+    if start["box"] and text[at + start.end("item") : at + start.start("box") - 1].isspace():
         yield at + start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
     if start["item"]:
         yield from ((at + dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line))

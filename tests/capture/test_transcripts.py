@@ -266,6 +266,9 @@ def test_codex() -> None:
     assert pairs(data) == [ROTATE, DEPLOY]
     found = read(data, len(of_codex(ROTATE)) - len(line(timestamp="", type="compacted", payload={})))
     assert {each.asked.folder for each in read(data) + found} == {"/work/shop"}
+    odd = data.replace(b'"role": "user"', b'"x": {"type": "session_meta"}, "role": "user"')
+    assert pairs(odd) == [ROTATE, DEPLOY]
+    assert read(odd, len(odd)) == [], "what was read before is no part of what is read later"
     assert pairs(of_codex(ROTATE, source={"subagent": "review"})) == [], "another agent speaks"
     headless = of_codex(ROTATE, source="exec").partition(b"\n")[2]
     assert pairs(headless) == pairs(b'{"type": "session_meta", "payload"\n' + headless) == [], "nobody knows who speaks"

@@ -37,6 +37,7 @@ DUE = ("due", "2026-12-20")
         pytest.param("- [ ] Pay 📅 2026-12-20 ⏳ 2026-12-18 🛫2026-12-01 ➕ 2026-11-01", [("task", "open"), DUE, ("scheduled", "2026-12-18"), ("start", "2026-12-01"), ("created", "2026-11-01")], id="a task"),
         pytest.param("> * [x] a ✅ 2026-12-20\n+ [-] b ❌ 2026-12-20\n1) [/] 🗓\ufe0f 2026-12-20", [("task", "done"), ("done", "2026-12-20"), ("task", "cancelled"), ("cancelled", "2026-12-20"), ("task", "open"), DUE], id="states"),
         pytest.param("- [ ] a [due:: 2026-12-20]\n  - [X] b\n- [ ]c\n- [link](x)", [("task", "open"), ("due", dt.date(2026, 12, 20)), ("task", "done")], id="tasks of Dataview"),
+        pytest.param("- `a`[x] due 📅 2026-12-20\n- $x$[ ] b:: 1\n\n%%y%%\n\n- %%z%%[x] c\n- [x] d", [DUE, ("b", 1), ("task", "done")], id="no box behind code, a formula or a comment"),
         pytest.param("`a:: 1` x\n- `[b:: 2]`\n\n```\nc:: 3\n- [ ] d\n```\n\n    e:: 5\n", [], id="no code"),
         pytest.param("%%\na:: 1\n\nb:: 2\n%%\nx <!-- [c:: 3]\nd:: 4 --> y\n<!-- [e:: 5] -->", [], id="no comments"),
         pytest.param("It cost $5 [a:: 1] or $6 <!-- [b:: 2]", [("a", 1), ("b", 2)], id="money, an open comment"),

@@ -163,10 +163,13 @@ STEMS |= {"친절하셨습니다": "친절", "아이": "아이", "지도": "지�
 )
 def test_scripts(text: str, expected: dict[str, Any]) -> None:
     """
-    Letters count by their script, Japanese as one; digits and signs do not count. Particles and endings are removed;
-    similar endings of other words stay.
+    Letters count by their script, Japanese as one; digits and signs do not count. Scripts are in the order of the text,
+    as of equal shares the first counts. Particles and endings are removed; similar endings of other words stay.
     """
     assert scripts(text) == pytest.approx(expected)
+    assert [*scripts(f"1 가é{text} 漢")] == [*scripts("가 é 漢")] == ["hangul", "latin", "han"]
+    assert [*scripts("가 ab 漢字")] == ["hangul", "latin", "han"]
+    assert [*scripts("가 漢字 ab")] == ["hangul", "han", "latin"]
     assert {word: stem(word) for word in STEMS} == STEMS
 
 
