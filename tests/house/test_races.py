@@ -219,6 +219,25 @@ def test_what_is_saved_while_a_folder_moves_stays(
         assert contents(vault) == {"f/a.md": b"saved again", "f/p.png": b"png"}
 
 
+def test_a_merge_on_a_disk_that_stays_full(notes: Vault, vault: Path, before: Before) -> None:
+    """If neither a merge nor its way back can write, the note that was merged away stays in the trash."""
+    left = grow(vault, {"a.md": b"a", "b.md": b"the only text"}) / ".trash/b.md"
+
+    def full(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    def merge() -> None:
+        with notes.change("merge"):
+            notes.trash.keep("b.md", "b", b"the only text, merged")
+            notes.trash.remove("b.md", digest(b"the only text"), hard=True)
+            before(disk, "written", full)
+            notes.write("a.md", b"linked", digest(b"a"))
+
+    with pytest.raises(StorageError, match="full"):
+        merge()
+    assert (contents(vault), left.read_bytes()) == ({"a.md": b"a"}, b"the only text, merged")
+
+
 def test_an_interrupt_right_after_the_rename_of_a_folder(notes: Vault, vault: Path, before: Before) -> None:
     """Ctrl-C at any moment of a move brings the whole folder back, its attachments too."""
     there = contents(grow(vault, {"f/a.md": b"a", "f/p.png": b"png", "x/b.md": b"b"}))
