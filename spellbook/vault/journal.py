@@ -314,9 +314,14 @@ def _hash(data: bytes | str | None) -> str | None:
 
 
 def net(traces: Sequence[Trace]) -> tuple[Trace, ...]:
-    """Merge changes into one a file, from its first state to its last, and drop files that end as they began."""
+    """
+    Merge changes into one a file, from its first state to its last, and drop files that end as they began.
+
+    If somebody else changed a file between two of them, only those after that count, which leave that change.
+    """
     whole: dict[str, Trace] = {}
     for trace in traces:
-        first = whole.get(trace.path, trace)
+        known = whole.get(trace.path, trace)
+        first = known if known.after == trace.before else trace
         whole[trace.path] = Trace(trace.path, first.before, trace.after, first.mode if first.before else trace.mode)
     return tuple(trace for trace in whole.values() if trace.before != trace.after)

@@ -33,15 +33,18 @@ class Mover(Writer):
         self.check_target(to)
         with self.exclusive(), disk.explain_errors(to):
             changes = self._changes_of(source, path, to, expected)
+            moves = self.journal.draft.moves if self.journal.draft and not expected else []
+            moves.append((path, to))  # first: an interrupt may come right after the rename
             try:
                 with self.record(*changes):
                     self._rename(source, to)
-                if (draft := self.journal.draft) and not expected:
-                    draft.moves.append((path, to))
-            except FileExistsError as error:
-                raise taken(to) from error
-            except FileNotFoundError as error:
-                raise gone(path) from error
+            except Exception as error:
+                moves.pop()
+                if isinstance(error, FileExistsError):
+                    raise taken(to) from error
+                if isinstance(error, FileNotFoundError):
+                    raise gone(path) from error
+                raise
 
     def _changes_of(self, source: Path, path: str, to: str, expected: str) -> list[Change]:
         """

@@ -83,7 +83,8 @@ class _Return:
             with self._logged():
                 self._come(step)
         left = {path for _, path in self.sources}
-        for step in self.going:
+        is_back = all(step.earlier in states(self.vault, step.path) for step in self.coming if step.now is None)
+        for step in self.going if is_back else []:
             if step.path in left or (step in self.added and step not in in_the_way):
                 with self._logged():
                     self._remove(step)

@@ -52,13 +52,15 @@ class Vault(Mover):
                 if draft.lifted:
                     self.tombstones.lift(draft.lifted)
             except BaseException:
+                made = [trace for number, trace in draft.made.items() if number not in before]
                 with self.journal.reverting():
                     while len(draft.moves) > moved_before:
                         path, to = draft.moves.pop()
                         with contextlib.suppress(SpellbookError):  # else its notes go back one by one
                             self.move(to, path)
-                    made = net([trace for number, trace in draft.made.items() if number not in before])
-                    steps = [Step(trace.path, trace.after, trace.before, trace.mode) for trace in reversed(made)]
+                            # As of files that were never moved: a note that was saved meanwhile is as it is then.
+                            made = [each._replace(path=names.after_move(each.path, to, path)) for each in made]
+                    steps = [Step(each.path, each.after, each.before, each.mode) for each in reversed(net(made))]
                     revert(self.trash, steps, hard=True)
                 raise
 

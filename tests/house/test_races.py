@@ -179,6 +179,78 @@ def test_what_is_not_deleted_is_back(
     assert contents(vault) == {"a.md": b"text"}
 
 
+@pytest.mark.parametrize(
+    ("saved", "is_mended", "left"),
+    [
+        ("x/z/a.md", False, {"f/a.md": b"saved", "f/p.png": b"png"}),
+        ("x/z/a.md", True, {"f/a.md": b"saved", "f/p.png": b"png"}),
+        ("f/a.md", True, {"f/a.md": b"saved", "x/z/a.md": b"old, mended", "x/z/p.png": b"png"}),
+    ],
+    ids=["in its new folder", "before its links were mended", "where the folder was"],
+)
+def test_what_is_saved_while_a_folder_moves_stays(
+    book: Spellbook, vault: Path, saved: str, is_mended: bool, left: dict[str, bytes]
+) -> None:
+    """A note saved between a folder's move and the move's failure, or in a move that is undone later, keeps that text."""
+    grow(vault, {"f/a.md": b"old", "f/p.png": b"png"})
+    notes = book.index.vault
+
+    def move() -> None:
+        notes.move("f", "x/z")
+        grow(vault, {saved: b"saved"})
+        if is_mended:
+            text = (vault / "x/z/a.md").read_bytes()
+            notes.write("x/z/a.md", text + b", mended", digest(text))
+
+    def fail() -> None:
+        with notes.change("move", "f → x/z"):
+            move()
+            raise StorageError("the disk is full")
+
+    with pytest.raises(StorageError, match="full"):
+        fail()
+    assert contents(vault) == left
+    if saved.startswith("x") and is_mended:
+        with notes.change("move", "f → x/z"):
+            notes.move("f", "x/z")
+            grow(vault, {saved: b"saved again"})
+            notes.write("x/z/a.md", b"mended", digest(b"saved again"))
+        book.undo()
+        assert contents(vault) == {"f/a.md": b"saved again", "f/p.png": b"png"}
+
+
+def test_a_merge_on_a_disk_that_stays_full(notes: Vault, vault: Path, before: Before) -> None:
+    """If neither a merge nor its way back can write, the note that was merged away stays in the trash."""
+    left = grow(vault, {"a.md": b"a", "b.md": b"the only text"}) / ".trash/b.md"
+
+    def full(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    def merge() -> None:
+        with notes.change("merge"):
+            notes.trash.keep("b.md", "b", b"the only text, merged")
+            notes.trash.remove("b.md", digest(b"the only text"), hard=True)
+            before(disk, "written", full)
+            notes.write("a.md", b"linked", digest(b"a"))
+
+    with pytest.raises(StorageError, match="full"):
+        merge()
+    assert (contents(vault), left.read_bytes()) == ({"a.md": b"a"}, b"the only text, merged")
+
+
+def test_an_interrupt_right_after_the_rename_of_a_folder(notes: Vault, vault: Path, before: Before) -> None:
+    """Ctrl-C at any moment of a move brings the whole folder back, its attachments too."""
+    there = contents(grow(vault, {"f/a.md": b"a", "f/p.png": b"png", "x/b.md": b"b"}))
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before(disk, "sync_folder", interrupt, 1)
+    with pytest.raises(KeyboardInterrupt), notes.change("move", "f → x/z"):
+        notes.move("f", "x/z")
+    assert (contents(vault), notes.journal.entries()) == (there, [])
+
+
 # -- notes that vanish meanwhile
 
 

@@ -14,6 +14,7 @@ from spellbook.index.vectors.chroma import Chroma, Unavailable
 from tests.blocks import units
 from tests.helpers import finished, python
 from tests.index.test_chroma import Store, garble
+from tests.trees import grow
 
 
 def formless(folder: Path) -> None:
@@ -48,6 +49,24 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path: Path, monkeypatch:
         folder = json.loads((place / "chroma.json").read_text())["folder"]
         assert [path.name for path in place.glob("chroma-*")] == [folder]
         assert break_it is shutil.rmtree or folder == "chroma-2"
+
+
+@pytest.mark.parametrize("name", [".", "..", "../other", "chroma-1/../../other"])
+def test_a_folder_that_is_not_its_own_is_neither_read_nor_deleted(tmp_path: Path, name: str) -> None:
+    """A chroma.json that names another folder counts as none: nothing is written there, and nothing is deleted."""
+    state, block = tmp_path / "state", units(20)
+    grow(tmp_path, {"other/a.md": b"a", "state/journal.db": b"journal"})
+    with contextlib.closing(Chroma(state, "f")) as chroma:
+        chroma.catch_up(Store(block), 100)
+    file = state / "chroma.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"folder": name}))
+    with contextlib.closing(Chroma(state, "f")) as chroma:
+        with pytest.raises(Unavailable):
+            chroma.nearest(block[7], 1)
+        assert chroma.catch_up(Store(block), 100) == 20
+        assert chroma.nearest(block[7], 1)[0] == "k7"
+    assert [*map(Path.read_bytes, (tmp_path / "other/a.md", state / "journal.db"))] == [b"a", b"journal"]
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["a.md"]
 
 
 DYING = """

@@ -344,7 +344,8 @@ class Chroma:
     def _usable(self) -> _Current:
         """Return the index as `chroma.json` has it, an empty one if it is missing, broken or of another embedding."""
         current = self.current()
-        is_there = bool(current.folder) and (self.state / current.folder).is_dir()
+        # Only a name that it gives itself: a folder that fails is deleted.
+        is_there = current.folder.removeprefix("chroma-").isdigit() and (self.state / current.folder).is_dir()
         return current if is_there and (current.fingerprint, current.form) == (self._fingerprint, _FORM) else _Current()
 
     def current(self) -> _Current:
