@@ -23,6 +23,9 @@ from spellbook.system.errors import PermissionDenied
 
 LABEL = "Claude Code's own memory"
 
+MOST_HITS = 3
+"""Hits of it below those of the vault."""
+
 _MOST_SLUG = 200
 """Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
 

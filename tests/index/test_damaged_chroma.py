@@ -51,13 +51,14 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path: Path, monkeypatch:
         assert break_it is shutil.rmtree or folder == "chroma-2"
 
 
-@pytest.mark.parametrize("name", [".", "..", "../other", "chroma-1/../../other"])
+@pytest.mark.parametrize("name", [".", "..", "../other", "chroma-1/../../other", "chroma-²", "5"])
 def test_a_folder_that_is_not_its_own_is_neither_read_nor_deleted(tmp_path: Path, name: str) -> None:
     """A chroma.json that names another folder counts as none: nothing is written there, and nothing is deleted."""
     state, block = tmp_path / "state", units(20)
     grow(tmp_path, {"other/a.md": b"a", "state/journal.db": b"journal"})
     with contextlib.closing(Chroma(state, "f")) as chroma:
         chroma.catch_up(Store(block), 100)
+    (state / name).mkdir(exist_ok=True)
     file = state / "chroma.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"folder": name}))
     with contextlib.closing(Chroma(state, "f")) as chroma:

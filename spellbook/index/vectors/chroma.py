@@ -345,7 +345,8 @@ class Chroma:
         """Return the index as `chroma.json` has it, an empty one if it is missing, broken or of another embedding."""
         current = self.current()
         # Only a name that it gives itself: a folder that fails is deleted.
-        is_there = current.folder.removeprefix("chroma-").isdigit() and (self.state / current.folder).is_dir()
+        is_own = current.folder.startswith("chroma-") and current.folder[7:].isdecimal()
+        is_there = is_own and (self.state / current.folder).is_dir()
         return current if is_there and (current.fingerprint, current.form) == (self._fingerprint, _FORM) else _Current()
 
     def current(self) -> _Current:
@@ -363,7 +364,7 @@ class Chroma:
         self.close()
         old = [path for path in self.state.glob("chroma-*") if path.is_dir()]
         names = [current.folder, *(path.name for path in old)]  # a client may keep what it read in a deleted folder
-        number = max((int(name[7:]) for name in names if name[7:].isdigit()), default=0) + 1
+        number = max((int(name[7:]) for name in names if name[7:].isdecimal()), default=0) + 1
         folder = f"chroma-{number}"
         new = _Current(folder, self._fingerprint, epoch=current.epoch + 1, form=_FORM)
         try:

@@ -24,9 +24,6 @@ from spellbook.verbs import memories
 if TYPE_CHECKING:
     from spellbook.search.scores import Hit
 
-_MOST_OF_CLAUDE = 3
-"""Hits of Claude Code's own memory below those of the vault."""
-
 _INDEXING = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
 _HEADING = regex(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
@@ -68,7 +65,10 @@ def wiki_status(book: Seen, path: str) -> str:
 def of_claude(book: Seen, verb: str, question: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """Return hits of a search verb in Claude Code's own memory, for JSON and as text, a quarter of the answer long."""
     named = {"query" if name == "keywords" else name: value for name, value in question.items()}
-    room = {"limit": min(_MOST_OF_CLAUDE, question["limit"]), "max_tokens": max(50, question["max_tokens"] // 4)}
+    room = {
+        "limit": min(claude_memory.MOST_HITS, question["limit"]),
+        "max_tokens": max(50, question["max_tokens"] // 4),
+    }
     try:
         answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**named, **room})
     except SpellbookError as error:
