@@ -83,7 +83,8 @@ class _Return:
             with self._logged():
                 self._come(step)
         left = {path for _, path in self.sources}
-        is_back = all(step.earlier in states(self.vault, step.path) for step in self.coming if step.now is None)
+        files = [each for each in self.coming if each.now is None and not each.path.startswith(f"{TRASH}/")]
+        is_back = all(each.earlier in states(self.vault, each.path) for each in files)
         for step in self.going if is_back else []:
             if step.path in left or (step in self.added and step not in in_the_way):
                 with self._logged():
