@@ -217,6 +217,7 @@ def test_a_login_that_ended_keeps_the_text(tab: Callable[..., Any], place: Place
         page.locator("[name=token]").fill(secret)
         page.keyboard.press("Enter")
         page.locator("textarea").wait_for()
+        page.wait_for_load_state()  # its script brings the draft back
         assert page.locator("textarea").input_value() == "열쇠는 서랍에 있다."
         page.locator("main form .main").tap()
         page.locator(".prose", has_text="서랍에").wait_for()
