@@ -83,6 +83,7 @@ class _Return:
             with self._logged():
                 self._come(step)
         left = {path for _, path in self.sources}
+        # While a file is not back, one that goes may hold its only copy. A copy in the trash may come back by itself.
         files = [each for each in self.coming if each.now is None and not each.path.startswith(f"{TRASH}/")]
         is_back = all(each.earlier in states(self.vault, each.path) for each in files)
         for step in self.going if is_back else []:
