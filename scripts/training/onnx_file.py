@@ -1,20 +1,18 @@
 """
-A model as an ONNX file, written straight from its weights: operators, constants and nothing else.
+A model as an ONNX file: operators and constants; its arrays are in a data file of their own.
 
-The file is protobuf, written by the last seventy lines here. The `onnx` package would save half of them, and cost
-everybody a download of 9 MB and 33 MB of disk for a file that is written once.
+The file is protobuf, whose messages and fields have numbers in onnx.proto3. The `onnx` package would save half of this
+file, and cost a dependency for graphs that hardly ever change.
 """
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
-from spellbook.system.lazy import np, npt
+import numpy as np
 
-Array: TypeAlias = "npt.NDArray[Any]"
+from spellbook.models.onnx.graph_data import ALIGNED, FILE, Array, NamedArrays
 
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
@@ -24,11 +22,6 @@ FLOAT = 1
 
 INT64 = 7
 """The type int64, as `Cast` names it."""
-
-_ALIGNED = 4096
-"""Bytes from which on an array is written to the data file; its offset there is a multiple of them."""
-
-# Messages and fields of onnx.proto3 have numbers there.
 
 _INT32 = 6
 """The type int32."""
@@ -43,44 +36,35 @@ _OPERATORS_SINCE = 17
 """The first version of the operators that has all of this."""
 
 
-class ArrayFile:
-    """The file of the large arrays of one or more graphs. Equal arrays are written once."""
-
-    def __init__(self, write: Callable[[bytes], int]) -> None:
-        self._write, self._size = write, 0
-        self._offsets: dict[bytes, int] = {}
-
-    def offset(self, raw: bytes) -> int:
-        """Return where `raw` is in the file; it is written if it is not there yet."""
-        digest = hashlib.sha256(raw).digest()
-        if digest not in self._offsets:
-            self._size += self._write(bytes(-self._size % _ALIGNED))
-            self._offsets[digest] = self._size
-            self._size += self._write(raw)
-        return self._offsets[digest]
-
-
 class OnnxGraph:
-    """A graph under construction. Values are known by name; large arrays go out to `arrays` at once."""
+    """A graph under construction. Values are known by name; its data file has the arrays `stored`, in their order."""
 
-    def __init__(self, arrays: ArrayFile) -> None:
-        self._file, self._names = arrays, 0
-        self._nodes: list[bytes] = []
-        self._arrays: list[bytes] = []
+    def __init__(self, stored: NamedArrays) -> None:
+        self._names, self._nodes, self._arrays = 0, list[bytes](), list[bytes]()
+        self._stored: dict[str, bytes] = {}
         self.result = ""
-
-    def keep(self, array: Array) -> str:
-        """Add an array of constants and return its name."""
-        name, raw = self._name(), np.ascontiguousarray(array).tobytes()
-        if len(raw) < _ALIGNED:
-            place = _field(9, raw)
-        else:
-            where = {"location": "graph.data", "offset": str(self._file.offset(raw)), "length": str(len(raw))}
+        at = 0
+        for name, array in stored:
+            where = {"location": FILE, "offset": str(at), "length": str(array.nbytes)}
             place = b"".join(_field(13, _field(1, key) + _field(2, text)) for key, text in where.items())
-            place += _field(14, 1)
-        sizes = b"".join(_field(1, size) for size in array.shape)
-        self._arrays.append(sizes + _field(2, _TYPES[array.dtype.name]) + _field(8, name) + place)
+            self._stored[name] = _shape(name, array) + place + _field(14, 1)
+            at += array.nbytes + -array.nbytes % ALIGNED
+
+    def kept(self, name: str) -> str:
+        """Use an array of the data file; return its name."""
+        if array := self._stored.pop(name, b""):
+            self._arrays.append(array)
         return name
+
+    def constant(self, array: Array) -> str:
+        """Add a small array that is in the graph itself; return its name."""
+        name = self._name()
+        self._arrays.append(_shape(name, array) + _field(9, array.tobytes()))
+        return name
+
+    def whole(self, *numbers: int) -> str:
+        """Add a constant of some whole numbers; return its name."""
+        return self.constant(np.array(numbers, np.int64))
 
     def add(self, kind: str, inputs: Sequence[str], domain: str = "", **settings: float | list[int]) -> str:
         """Add an operator and return the name of its output."""
@@ -96,6 +80,12 @@ class OnnxGraph:
         fields += [_field(5, _setting(key, value)) for key, value in settings.items()]
         self._nodes.append(b"".join(fields) + _field(7, domain))
         return names
+
+    def by_blocks(self, value: str, name: str, rows: int, size: int, block: int, bias: str) -> str:
+        """Add a product with weights of 8 bits, shape (rows, size), of which each `block` has its own scale."""
+        inputs = [value, self.kept(name), self.kept(f"{name}.scale"), "", "", bias]
+        # Accuracy level 4: activations in int8 too, with a scale for each block of each token.
+        return self.add("MatMulNBits", inputs, MICROSOFT, K=size, N=rows, bits=8, block_size=block, accuracy_level=4)
 
     def encoded(self, width: int, *lists: str) -> bytes:
         """Return the whole file: a graph from `ids`, (1, n), and `lists`, one axis each, all int32, to `result`."""
@@ -141,11 +131,6 @@ def _tensor(name: str, kind: int, *sizes: int | str) -> bytes:
     return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, shape)))
 
 
-def by_blocks(graph: OnnxGraph, value: str, packed: Array, scales: Array, bias: Array) -> str:
-    """Add a product with weights of 8 bits, packed (rows, blocks, bytes), each block with its own scale."""
-    rows, count, block = packed.shape
-    inputs = [value, graph.keep(packed), graph.keep(scales.astype(np.float32)), "", "", graph.keep(bias)]
-    # Accuracy level 4: activations in int8 too, with a scale for each block of each token.
-    return graph.add(
-        "MatMulNBits", inputs, MICROSOFT, K=count * block, N=rows, bits=8, block_size=block, accuracy_level=4
-    )
+def _shape(name: str, array: Array) -> bytes:
+    sizes = b"".join(_field(1, size) for size in array.shape)
+    return sizes + _field(2, _TYPES[array.dtype.name]) + _field(8, name)
