@@ -19,7 +19,7 @@ import numpy as np
 from onnx_file import FLOAT, INT64, MICROSOFT, OnnxGraph
 
 from spellbook.models.e5 import encoder, prepare, wheel
-from spellbook.models.e5.prepare import PRODUCTS, Weights
+from spellbook.models.e5.prepare import Weights
 from spellbook.models.use import use
 
 
@@ -41,27 +41,25 @@ def e5(weights: Weights, questions: bool) -> bytes:
         inputs = [value, kept(f"{name}.w"), kept(f"{name}.b")]
         return add("LayerNormalization", inputs, axis=-1, epsilon=weights.epsilon)
 
-    def product(value: str, at: str, name: str) -> str:
-        scale = kept(f"{changed}{at}{name}.scale")
-        return add(
-            "DynamicQuantizeMatMul", [value, kept(f"{changed}{at}{name}"), scale, "", kept(f"{at}{name}.b")], MICROSOFT
-        )
+    def product(value: str, name: str, bias: str) -> str:
+        inputs = [value, kept(f"{changed}{name}"), kept(f"{changed}{name}.scale"), "", bias]
+        return add("DynamicQuantizeMatMul", inputs, MICROSOFT)
 
     value = normal(add("Add", [add("Cast", [words], to=FLOAT), placed]), "emb.ln")
     by_head, joined, thirds = ends(0, 0, 3 * heads, width // heads), ends(0, 0, width), ends(heads, heads, heads)
-    together, mixing, inside, outside = PRODUCTS
     for layer in range(weights.layers):
         at = f"l{layer}."
-        split = add("Transpose", [add("Reshape", [product(value, at, together), by_head])], perm=[0, 2, 1, 3])
+        together = product(value, f"{at}qkv", add("Concat", [kept(f"{at}{name}.b") for name in "qkv"], axis=0))
+        split = add("Transpose", [add("Reshape", [together, by_head])], perm=[0, 2, 1, 3])
         query, key, content = graph.add_all("Split", [split, thirds], 3, axis=1)
         likeness = add("FusedMatMul", [query, key], MICROSOFT, transB=1, alpha=(width // heads) ** -0.5)
         mixed = add("MatMul", [add("Softmax", [likeness], axis=-1), content])
         mixed = add("Reshape", [add("Transpose", [mixed], perm=[0, 2, 1, 3]), joined])
-        value = normal(add("Add", [product(mixed, at, mixing), value]), f"{at}aln")
+        value = normal(add("Add", [product(mixed, f"{at}ao", kept(f"{at}ao.b")), value]), f"{at}aln")
         even = add("Mul", [value, kept(f"{at}reach")])
-        inner = add("Gelu", [product(even, at, inside)], MICROSOFT)
-        bias = kept(f"{at}{outside}.b")
-        outer = graph.by_blocks(inner, f"{changed}{at}{outside}", width, weights.inner, prepare.WIDE, bias)
+        inner = add("Gelu", [product(even, f"{at}fi", kept(f"{at}fi.b"))], MICROSOFT)
+        bias = kept(f"{at}fo.b")
+        outer = graph.by_blocks(inner, f"{changed}{at}fo", width, weights.inner, prepare.WIDE, bias)
         value = normal(add("Add", [outer, value]), f"{at}oln")
     graph.result = add("ReduceMean", [value], axes=[1], keepdims=0)
     return graph.encoded(width)

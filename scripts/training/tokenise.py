@@ -203,7 +203,7 @@ def main() -> None:
     arrays["ends"] = np.array([place[tokenise.first], place[tokenise.last]])
     scales, nibbles = model.blocks("emb.word", model.width)
     arrays["emb.word.s"], arrays["emb.word.n"] = scales[used], nibbles[used]
-    for name in model._places:
+    for name in model.places:
         if name.startswith("l") and name.endswith(".w") and not name.endswith("ln.w"):
             width = model.inner if name.endswith(".fo.w") else model.width
             arrays[f"{name}.s"], arrays[f"{name}.n"] = model.blocks(name, width)

@@ -171,9 +171,6 @@ def least_cosine(engine: Engine, *, adapts: bool = False) -> float:
     return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(made, wanted, strict=True))
 
 
-PRODUCTS = ("q+k+v", "ao", "fi", "fo")
-"""The products of a layer, by the matrices that stand side by side in each."""
-
 WIDE = 128
 """Weights of 8 bits that share a scale."""
 
@@ -200,7 +197,7 @@ class Weights:
     epsilon: float
     vocabulary: Vocabulary
     _data: Bytes
-    _places: dict[str, tuple[int, int]]
+    places: dict[str, tuple[int, int]]
     _changes: Mapping[str, Floats] = field(default_factory=dict)
 
     def adapted(self) -> Weights:
@@ -216,7 +213,7 @@ class Weights:
 
     def floats(self, name: str) -> Floats:
         """Return a vector of float32."""
-        at, count = self._places[name]
+        at, count = self.places[name]
         return np.frombuffer(self._data, "<f4", count, at)
 
     def blocks(self, name: str, width: int) -> tuple[Any, Bytes]:
@@ -225,7 +222,7 @@ class Weights:
 
         A byte holds the weights 2i and 2i+1, the first in its low half, each 8 too high: as onnxruntime wants them.
         """
-        at, count = self._places[name]
+        at, count = self.places[name]
         raw = np.frombuffer(self._data, [("scale", "<f2"), ("halves", "u1", _BLOCK // 2)], count // _BLOCK, at)
         # The file has weight i of a block in the low half of byte i, and weight i + 16 in its high half.
         even, odd = raw["halves"][:, ::2], raw["halves"][:, 1::2]
@@ -287,33 +284,27 @@ def arrays(weights: Weights) -> NamedArrays:
     yield "emb.word.scale", scales
     places = weights.floats("emb.pos").reshape(1, weights.most, weights.width)
     yield "emb.pos", places + weights.floats("emb.type")[: weights.width]
-    layers = [f"l{layer}." for layer in range(weights.layers)]
-    for norm in ("emb.ln", *(f"{at}{name}" for at in layers for name in ("aln", "oln"))):
-        yield f"{norm}.w", weights.floats(f"{norm}.w")
-        yield f"{norm}.b", weights.floats(f"{norm}.b")
-    for at in layers:
-        for names in PRODUCTS:
-            yield f"{at}{names}.b", np.concatenate([weights.floats(f"{at}{name}.b") for name in names.split("+")])
-        yield f"{at}reach", 1 / _reach(weights, at)
-    yield from _products(weights, layers)
-    for name, array in _products(weights.adapted(), layers):
+    for name in weights.places:
+        if name.endswith((".b", "ln.w")):  # of layers of normalisation and of products
+            yield name, weights.floats(name)
+    for layer in range(weights.layers):
+        yield f"l{layer}.reach", 1 / _reach(weights, f"l{layer}.")
+    yield from _products(weights)
+    for name, array in _products(weights.adapted()):
         yield f"questions.{name}", array
 
 
-def _products(weights: Weights, layers: Sequence[str]) -> NamedArrays:
+def _products(weights: Weights) -> NamedArrays:
     """Yield the weights of products: all of what is multiplied has one scale, which is fast, but for `fo`."""
-    for at in layers:
-        for names in PRODUCTS[:-1]:
-            matrix = weights.matrix([f"{at}{name}.w" for name in names.split("+")], weights.width)
-            if names == "fi":
+    for layer in range(weights.layers):
+        at = f"l{layer}."
+        for names in ("qkv", ["ao"], ["fi"]):
+            matrix = weights.matrix([f"{at}{name}.w" for name in names], weights.width)
+            if names == ["fi"]:
                 matrix = matrix * _reach(weights, at)
-            whole, scale = graph_data.rounded(matrix.T, 127)
-            yield f"{at}{names}", whole
-            yield f"{at}{names}.scale", scale
+            yield from graph_data.rounded(f"{at}{''.join(names)}", matrix.T, 127)
         # One scale is too coarse for what comes out of the activation function.
-        packed, scales = graph_data.by_blocks(weights.matrix([f"{at}fo.w"], weights.inner), WIDE)
-        yield f"{at}fo", packed
-        yield f"{at}fo.scale", scales
+        yield from graph_data.by_blocks(f"{at}fo", weights.matrix([f"{at}fo.w"], weights.inner), WIDE)
 
 
 def _reach(weights: Weights, at: str) -> Array:

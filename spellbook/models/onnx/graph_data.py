@@ -32,14 +32,16 @@ def write(folder: Path, graphs: Iterable[Path], arrays: NamedArrays) -> None:
             data.write(bytes(-data.tell() % ALIGNED))
 
 
-def rounded(matrix: Array, most: int) -> tuple[Array, Array]:
-    """Return a matrix, shape (in, out), as int8 from `-most` to `most`, and the scale of each column."""
+def rounded(name: str, matrix: Array, most: int) -> NamedArrays:
+    """Yield a matrix, shape (in, out), as int8 from `-most` to `most`, and as `.scale` that of each column."""
     scale = (np.abs(matrix).max(axis=0) / most).astype(np.float32)
-    return np.rint(matrix / scale).astype(np.int8), scale
+    yield name, np.rint(matrix / scale).astype(np.int8)
+    yield f"{name}.scale", scale
 
 
-def by_blocks(matrix: Array, block: int) -> tuple[Array, Array]:
-    """Return a matrix, shape (out, in), as uint8 (out, blocks, block), each weight 128 too high, and their scales."""
+def by_blocks(name: str, matrix: Array, block: int) -> NamedArrays:
+    """Yield a matrix, shape (out, in), as uint8 (out, blocks, block), each weight 128 too high, and their `.scale`."""
     blocks = matrix.reshape(len(matrix), -1, block)
     scales = np.abs(blocks).max(axis=2) / 127
-    return (np.rint(blocks / scales[..., None]) + 128).astype(np.uint8), scales
+    yield name, (np.rint(blocks / scales[..., None]) + 128).astype(np.uint8)
+    yield f"{name}.scale", scales

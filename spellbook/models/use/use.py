@@ -254,24 +254,19 @@ def arrays(source: Path) -> NamedArrays:
     for name in ("scale", "lo"):
         yield name, weights[name].reshape(PARTS, 1)
     yield "table", weights["table"]
-    matrix, step = rounded(_joined(weights, "proj"), _MOST)
-    yield "proj", matrix
-    yield "proj.scale", step
-    yield "proj.sum", matrix.sum(axis=0, dtype=np.float32) * step
+    narrowing = dict(rounded("proj", _joined(weights, "proj"), _MOST))
+    yield from narrowing.items()
+    yield "proj.sum", narrowing["proj"].sum(axis=0, dtype=np.float32) * narrowing["proj.scale"]
     for name in ("proj_b", "ln_g", "ln_b"):
         yield f"{name}s", _joined(weights, name)
     for size, _ in BRANCHES:
         for name in (f"1_{size}", f"2_{size}"):
-            matrix, step = rounded(weights[f"w{name}"], _MOST)
-            yield f"w{name}", matrix
-            yield f"w{name}.scale", step
+            yield from rounded(f"w{name}", weights[f"w{name}"], _MOST)
             yield f"b{name}", weights[f"b{name}"]
     for name in ("ln_g", "ln_b", "cnn_b"):
         yield name, weights[name]
     for name in ("cnn_W", "d0", "p1", "d1", "d2", "p3", "d3"):
-        packed, scales = by_blocks(weights[name].T, BLOCK)
-        yield name, packed
-        yield f"{name}.scale", scales
+        yield from by_blocks(name, weights[name].T, BLOCK)
 
 
 def _joined(weights: Mapping[str, Array], name: str) -> Array:
@@ -298,27 +293,15 @@ def weights_of(folder: Path) -> dict[str, Array]:
 def _vocabulary(folder: Path) -> tokens.Vocabulary:
     """Return the pieces of the SentencePiece model, their log probabilities, and the ids of what is no piece."""
     data = (folder / "sp.model").read_bytes()
-    pieces, scores = [], []
-    end = 0
-    while data[end] == 1 << 3 | 2:  # the messages that are field 1, which the file begins with
-        length, begin = _whole(data, end + 1)
-        end = begin + length
-        entry = data[begin:end]
-        size, at = _whole(entry, 1)
-        pieces.append(entry[at : at + size].decode())
-        # A score of 0 is left out of the file.
-        scores.append(
-            struct.unpack_from("<f", entry, at + size + 1)[0] if entry[at + size : at + size + 1] == b"\x15" else 0.0
-        )
+    pieces, scores = list[str](), list[float]()
+    at = 0
+    # The file begins with the messages that are field 1: its number, the length of the rest, and in that the piece by
+    # its number and length, then its score. In this file all of these are shorter than 128 bytes, so a length is one.
+    while data[at] == 1 << 3 | 2:
+        end = at + 2 + data[at + 1]
+        score_at = at + 4 + data[at + 3]
+        pieces.append(data[at + 4 : score_at].decode())
+        has_score = score_at < end and data[score_at] == 2 << 3 | 5  # a score of 0 is left out
+        scores.append(struct.unpack_from("<f", data, score_at + 1)[0] if has_score else 0.0)
+        at = end
     return tokens.Vocabulary(pieces, np.array(scores, np.float32), {}, UNKNOWN, FIRST, LAST)
-
-
-def _whole(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number of variable length at `at`, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
