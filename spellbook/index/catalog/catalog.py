@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
+from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, select, unmatched
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
@@ -106,9 +106,8 @@ class Catalog:
 
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
-        where, values = in_sql(self._database, conditions, chunks=True)
-        sql = f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE key IS NOT NULL AND {where}"
-        return [key for (key,) in self._rows(sql, values)]
+        sql = "SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE key IS NOT NULL AND {met}"
+        return [key for (key,) in self._met(sql, conditions, chunks=True)]
 
     def match(
         self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
@@ -158,78 +157,65 @@ class Catalog:
 
     def by_key(self, keys: Sequence[str], conditions: Sequence[Condition], key: str = "key") -> list[StoredChunk]:
         """Return the chunks with one of `keys`, or of the hashes of folded texts (`same`), that meet `conditions`."""
-        where, values = in_sql(self._database, conditions, chunks=True)
-        if not keys:
-            return []
         # As one value, the statement is the same for all keys, and SQLite can cache it.
-        where = f"{key} IN (SELECT value FROM json_each(:keys)) AND {where}"
-        return self._find(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
+        where = f"{key} IN (SELECT value FROM json_each(:keys))"
+        tables = "chunks CROSS JOIN notes"  # SQLite starts with the chunks, not with the notes of a condition
+        return self._find(where, conditions, tables, chunks=True, keys=json.dumps(list(keys)))
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by their numbers, in no order."""
-        where = "chunk IN (SELECT value FROM json_each(:numbers))"
-        return self._find(where, {"numbers": json.dumps(list(numbers))}) if numbers else []
+        return self._find("chunk IN (SELECT value FROM json_each(:numbers))", numbers=json.dumps(list(numbers)))
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""
-        return self._find("notes.id = :id", {"id": id}) or self.at(id) or self.at(f"{id}.md")
+        return self._find("notes.id = :id", id=id) or self.at(id) or self.at(f"{id}.md")
 
     def at(self, path: str, first: int = 0, last: int = 2**62) -> list[StoredChunk]:
         """Return the chunks from `first` to `last`, in order, of the note at `path`; none if there is no such note."""
         where = "notes.path = :path AND ordinal BETWEEN :first AND :last"
-        return self._find(where, {"path": path, "first": first, "last": last})
+        return self._find(where, path=path, first=first, last=last)
 
     def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return all chunks of a topic, of its notes that meet `conditions`, in reading order."""
-        where, values = in_sql(self._database, conditions)
-        where = f"notes.topic = :topic AND (:category IS NULL OR notes.category = :category) AND {where}"
-        return self._find(where, {"topic": topic, "category": category, **values})
+        where = "notes.topic = :topic AND (:category IS NULL OR notes.category = :category)"
+        return self._find(where, conditions, topic=topic, category=category)
 
     def paths(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the paths of the notes that meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
-        return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
+        return [path for (path,) in self._met("SELECT path FROM notes WHERE {met} ORDER BY path", conditions)]
 
     def list_notes(self, conditions: Sequence[Condition], folder: str | None = None) -> list[ListedNote]:
         """Return the notes that meet `conditions`, by path; with a `folder`, "" or `a/b/`, those right in it."""
-        where, values = in_sql(self._database, conditions)
         inside = "substr(path, 1, length(:folder)) = :folder AND instr(substr(path, length(:folder) + 1), '/') = 0"
-        sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {where}"
-        return [ListedNote(*row) for row in self._rows(f"{sql} ORDER BY path", {**values, "folder": folder})]
+        sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {{met}}"
+        return [ListedNote(*row) for row in self._met(f"{sql} ORDER BY path", conditions, folder=folder)]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
         """Return the first chunks of `limit` notes after `offset`, newest first, and how many meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
+        sql = """
+            SELECT note, path FROM notes WHERE {met}
+            ORDER BY moment(created, updated, mtime_ns) DESC, id DESC LIMIT :limit OFFSET :offset
+        """
         with self.reading():
-            [(total,)] = self._rows(f"SELECT count(*) FROM notes WHERE {where}", values)
-            rows = self._rows(
-                f"""
-                SELECT note, path FROM notes WHERE {where}
-                ORDER BY moment(created, updated, mtime_ns) DESC, id DESC LIMIT :limit OFFSET :offset
-                """,
-                {**values, "limit": limit, "offset": offset},
-            )
+            [(total,)] = self._met("SELECT count(*) FROM notes WHERE {met}", conditions)
+            rows = self._met(sql, conditions, limit=limit, offset=offset)
             notes = ",".join(str(note) for note, _ in rows)
-            first = {chunk.path: chunk for chunk in self._find(f"note IN ({notes}) AND ordinal = 0", {})}
+            first = {chunk.path: chunk for chunk in self._find(f"note IN ({notes}) AND ordinal = 0")}
         return [first[path] for _, path in rows], total
 
     def commonest(self, key: str, conditions: Sequence[Condition], most: int) -> list[tuple[str, int]]:
         """Return the `most` commonest values of a frontmatter key, spelled as a note does, with counts of notes."""
-        where, values = in_sql(self._database, conditions)
-        rows = self._rows(
-            f"""
+        sql = """
             SELECT value, count(*), max(meta) FROM fields JOIN notes USING (note)
-            WHERE fields.key = :field AND {where} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
-            """,
-            {**values, "field": key, "most": most},
-        )
+            WHERE fields.key = :field AND {met} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
+        """
+        rows = self._met(sql, conditions, field=key, most=most)
         return [(spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
 
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         """Return those of `paths` whose notes meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
-        sql = f"SELECT path FROM notes WHERE path IN (SELECT value FROM json_each(:paths)) AND {where}"
-        return {path for (path,) in self._rows(sql, {**values, "paths": json.dumps(list(paths))})}
+        sql = "SELECT path FROM notes WHERE path IN (SELECT value FROM json_each(:paths)) AND {met}"
+        return {path for (path,) in self._met(sql, conditions, paths=json.dumps(list(paths)))}
 
     def where_is(self, path: str) -> str | None:
         """Return the id of the note at `path`."""
@@ -237,16 +223,15 @@ class Catalog:
 
     def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
         """Return every topic, largest first within its category."""
-        where, values = in_sql(self._database, conditions)
-        rows = self._rows(
-            f"""
+        rows = self._met(
+            """
             SELECT category, topic, count(DISTINCT note), count(*), max(coalesce(updated, created, '')), max(mtime_ns),
                    json_group_array(DISTINCT title), json_group_array(DISTINCT keywords),
                    min(note IN (SELECT note FROM fields WHERE key = 'trust' AND value = 'untrusted'))
-            FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic
+            FROM chunks JOIN notes USING (note) WHERE {met} GROUP BY category, topic
             ORDER BY category, count(*) DESC, topic
             """,
-            values,
+            conditions,
         )
         found = []
         for category, topic, notes, chunks, updated, mtime_ns, titles, listed, is_outside in rows:
@@ -261,34 +246,29 @@ class Catalog:
 
     def topic_counts(self, conditions: Sequence[Condition] = ()) -> list[tuple[str, str, int]]:
         """Return category, topic and number of notes of every topic, the largest first; much cheaper than `topics`."""
-        where, values = in_sql(self._database, conditions)
-        sql = f"SELECT category, topic, count(*) FROM notes WHERE {where} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
-        return self._rows(sql, values)
+        sql = "SELECT category, topic, count(*) FROM notes WHERE {met} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+        return self._met(sql, conditions)
 
     def counted(self, conditions: Sequence[Condition]) -> list[CountedNote]:
         """Return the notes that meet `conditions` with their category, time, chunks, and chunks that lack no vector."""
-        where, values = in_sql(self._database, conditions)
-        rows = self._rows(
-            f"""
+        rows = self._met(
+            """
             SELECT category, moment(created, updated, mtime_ns), count(*),
                    count(*) - count(chunks.key) + count(vectors.key)  -- a title alone has no key, and needs no vector
-            FROM notes JOIN chunks USING (note) LEFT JOIN vectors USING (key) WHERE {where} GROUP BY note
+            FROM notes JOIN chunks USING (note) LEFT JOIN vectors USING (key) WHERE {met} GROUP BY note
             """,
-            values,
+            conditions,
         )
         return [CountedNote(*row) for row in rows]
 
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the first chunks of a topic's main note: its namesake, index, README, or the first."""
-        where, values = in_sql(self._database, conditions)
-        rows = self._rows(
-            f"""
-            SELECT note FROM notes WHERE category = :category AND topic = :topic AND {where}
+        sql = """
+            SELECT note FROM notes WHERE category = :category AND topic = :topic AND {met}
             ORDER BY name NOT IN (:name, 'index', 'readme'), path LIMIT 1
-            """,
-            {"category": category, "topic": topic, "name": key(topic), **values},
-        )
-        return self._find("note = :note AND ordinal < 3", {"note": rows[0][0]}) if rows else []
+        """
+        rows = self._met(sql, conditions, category=category, topic=topic, name=key(topic))
+        return self._find("note = :note AND ordinal < 3", note=rows[0][0]) if rows else []
 
     def sizes(self) -> dict[str, int]:
         """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""
@@ -306,15 +286,28 @@ class Catalog:
         """Return the mean size of a note's file."""
         return int(self._rows("SELECT coalesce(avg(size), 0) FROM files")[0][0])
 
-    def _find(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
-        """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
-        rows = self._rows(
+    def _met(self, sql: str, conditions: Sequence[Condition], chunks: bool = False, **values: object) -> list[Any]:
+        return select(self._database, sql, conditions, chunks, **values)
+
+    def _find(
+        self,
+        where: str,
+        conditions: Sequence[Condition] = (),
+        tables: str = "chunks JOIN notes",
+        *,
+        chunks: bool = False,
+        **values: object,
+    ) -> list[StoredChunk]:
+        """Return chunks that meet `conditions` and `where`."""
+        rows = self._met(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, coalesce(key, ''), topic,
                    category, importance, created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
-            FROM {tables} USING (note) WHERE {where}
+            FROM {tables} USING (note) WHERE {where} AND {{met}}
             """,
-            values,
+            conditions,
+            chunks,
+            **values,
         )
         rows.sort(key=itemgetter(2, 15))  # by path and ordinal; SQLite would copy the texts while sorting
         return [
@@ -357,26 +350,30 @@ class Labels:
 
     def notes(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[tuple[str, str]]:
         """Return vector key and path of the notes that have a label with one of `keys` and meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
-        return self._database.rows(
-            f"""
+        return select(
+            self._database,
+            """
             SELECT labels.key, path FROM labels CROSS JOIN notes USING (note)
-            WHERE labels.key IN (SELECT value FROM json_each(:keys)) AND {where} ORDER BY path
+            WHERE labels.key IN (SELECT value FROM json_each(:keys)) AND {met} ORDER BY path
             """,
-            {"keys": json.dumps(list(keys)), **values},
+            conditions,
+            keys=json.dumps(list(keys)),
         )
 
     def chunks(
         self, paths: Sequence[str], most: int = FIRST, limits: Sequence[Condition] = ()
     ) -> list[tuple[str, int, str]]:
         """Return path, number and vector key ("" if it says nothing) of the first chunks of each note, in order."""
-        where, values = in_sql(self._database, limits, chunks=True)
-        return self._database.rows(
-            f"""
+        return select(
+            self._database,
+            """
             SELECT path, chunk, coalesce(key, '') FROM notes CROSS JOIN chunks USING (note)
-            WHERE path IN (SELECT value FROM json_each(:paths)) AND ordinal < :most AND {where} ORDER BY note, ordinal
+            WHERE path IN (SELECT value FROM json_each(:paths)) AND ordinal < :most AND {met} ORDER BY note, ordinal
             """,
-            {"paths": json.dumps(list(paths)), "most": most, **values},
+            limits,
+            chunks=True,
+            paths=json.dumps(list(paths)),
+            most=most,
         )
 
     def count(self) -> int:

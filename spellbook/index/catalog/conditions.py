@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from spellbook.index.filters import HELD, NO_GUIDES, WAITS, Condition, Unmatched, alike
 from spellbook.settings.limits import MOST_KEYS
@@ -42,6 +43,14 @@ def in_sql(database: Database, conditions: Sequence[Condition], chunks: bool = F
         sql = _condition(database, condition, f"c{number}", values, chunks)
         clauses.append(f"NOT ({sql})" if condition.negated else f"({sql})")
     return " AND ".join(clauses), values
+
+
+def select(
+    database: Database, sql: str, conditions: Sequence[Condition], chunks: bool = False, **values: object
+) -> list[Any]:
+    """Return the rows of `sql`, in which `{met}` stands for `conditions` as `in_sql` has them."""
+    where, own = in_sql(database, conditions, chunks)
+    return database.rows(sql.replace("{met}", where), {**own, **values})
 
 
 def _condition(database: Database, condition: Condition, name: str, values: dict[str, object], chunks: bool) -> str:
@@ -100,17 +109,13 @@ def unmatched(
 
 def _missing(database: Database, key: str, listed: Sequence[str], visible: Sequence[Condition]) -> list[str]:
     """Return those of `listed` that no note has under `key`."""
-    where, values = in_sql(database, visible)
     if key == "path":
-        there = f"SELECT 1 FROM notes WHERE path_glob(path, given.value) AND {where}"
+        there = "SELECT 1 FROM notes WHERE path_glob(path, given.value)"
     else:
-        there = f"""
-        SELECT 1 FROM fields CROSS JOIN notes USING (note)
-        WHERE key = :key AND fields.value = given.value AND {where}
-    """
+        there = "SELECT 1 FROM fields CROSS JOIN notes USING (note) WHERE key = :key AND fields.value = given.value"
     # By their numbers: SQLite cannot return every text.
-    sql = f"SELECT given.key FROM json_each(:given) AS given WHERE NOT EXISTS ({there})"
-    return [listed[number] for (number,) in database.rows(sql, {**values, "key": key, "given": json.dumps(listed)})]
+    sql = f"SELECT given.key FROM json_each(:given) AS given WHERE NOT EXISTS ({there} AND {{met}})"
+    return [listed[number] for (number,) in select(database, sql, visible, key=key, given=json.dumps(listed))]
 
 
 def _nearest_values(database: Database, key: str, value: str, visible: Sequence[Condition]) -> tuple[str, ...]:
