@@ -14,9 +14,7 @@ import errno
 import json
 import logging
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -24,6 +22,7 @@ from pathlib import Path
 
 from spellbook.settings import paths
 from spellbook.system import disk, platform
+from spellbook.system.lazy import shutil, tempfile
 from spellbook.system.lock import held, waiting
 
 SHIPPED = Path(sys.prefix, "share", "spellbook")

@@ -106,8 +106,8 @@ class Catalog:
 
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
-        sql = "SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE key IS NOT NULL AND {met}"
-        return [key for (key,) in self._met(sql, conditions, chunks=True)]
+        sql = "SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE key IS NOT NULL AND {where}"
+        return [key for (key,) in self._select(sql, conditions, chunks=True)]
 
     def match(
         self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
@@ -182,23 +182,23 @@ class Catalog:
 
     def paths(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the paths of the notes that meet `conditions`."""
-        return [path for (path,) in self._met("SELECT path FROM notes WHERE {met} ORDER BY path", conditions)]
+        return [path for (path,) in self._select("SELECT path FROM notes WHERE {where} ORDER BY path", conditions)]
 
     def list_notes(self, conditions: Sequence[Condition], folder: str | None = None) -> list[ListedNote]:
         """Return the notes that meet `conditions`, by path; with a `folder`, "" or `a/b/`, those right in it."""
         inside = "substr(path, 1, length(:folder)) = :folder AND instr(substr(path, length(:folder) + 1), '/') = 0"
-        sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {{met}}"
-        return [ListedNote(*row) for row in self._met(f"{sql} ORDER BY path", conditions, folder=folder)]
+        sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {{where}}"
+        return [ListedNote(*row) for row in self._select(f"{sql} ORDER BY path", conditions, folder=folder)]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
         """Return the first chunks of `limit` notes after `offset`, newest first, and how many meet `conditions`."""
         sql = """
-            SELECT note, path FROM notes WHERE {met}
+            SELECT note, path FROM notes WHERE {where}
             ORDER BY moment(created, updated, mtime_ns) DESC, id DESC LIMIT :limit OFFSET :offset
         """
         with self.reading():
-            [(total,)] = self._met("SELECT count(*) FROM notes WHERE {met}", conditions)
-            rows = self._met(sql, conditions, limit=limit, offset=offset)
+            [(total,)] = self._select("SELECT count(*) FROM notes WHERE {where}", conditions)
+            rows = self._select(sql, conditions, limit=limit, offset=offset)
             notes = ",".join(str(note) for note, _ in rows)
             first = {chunk.path: chunk for chunk in self._find(f"note IN ({notes}) AND ordinal = 0")}
         return [first[path] for _, path in rows], total
@@ -207,15 +207,15 @@ class Catalog:
         """Return the `most` commonest values of a frontmatter key, spelled as a note does, with counts of notes."""
         sql = """
             SELECT value, count(*), max(meta) FROM fields JOIN notes USING (note)
-            WHERE fields.key = :field AND {met} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
+            WHERE fields.key = :field AND {where} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
         """
-        rows = self._met(sql, conditions, field=key, most=most)
+        rows = self._select(sql, conditions, field=key, most=most)
         return [(spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
 
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         """Return those of `paths` whose notes meet `conditions`."""
-        sql = "SELECT path FROM notes WHERE path IN (SELECT value FROM json_each(:paths)) AND {met}"
-        return {path for (path,) in self._met(sql, conditions, paths=json.dumps(list(paths)))}
+        sql = "SELECT path FROM notes WHERE path IN (SELECT value FROM json_each(:paths)) AND {where}"
+        return {path for (path,) in self._select(sql, conditions, paths=json.dumps(list(paths)))}
 
     def where_is(self, path: str) -> str | None:
         """Return the id of the note at `path`."""
@@ -223,12 +223,12 @@ class Catalog:
 
     def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
         """Return every topic, largest first within its category."""
-        rows = self._met(
+        rows = self._select(
             """
             SELECT category, topic, count(DISTINCT note), count(*), max(coalesce(updated, created, '')), max(mtime_ns),
                    json_group_array(DISTINCT title), json_group_array(DISTINCT keywords),
                    min(note IN (SELECT note FROM fields WHERE key = 'trust' AND value = 'untrusted'))
-            FROM chunks JOIN notes USING (note) WHERE {met} GROUP BY category, topic
+            FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic
             ORDER BY category, count(*) DESC, topic
             """,
             conditions,
@@ -246,16 +246,16 @@ class Catalog:
 
     def topic_counts(self, conditions: Sequence[Condition] = ()) -> list[tuple[str, str, int]]:
         """Return category, topic and number of notes of every topic, the largest first; much cheaper than `topics`."""
-        sql = "SELECT category, topic, count(*) FROM notes WHERE {met} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
-        return self._met(sql, conditions)
+        sql = "SELECT category, topic, count(*) FROM notes WHERE {where} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+        return self._select(sql, conditions)
 
     def counted(self, conditions: Sequence[Condition]) -> list[CountedNote]:
         """Return the notes that meet `conditions` with their category, time, chunks, and chunks that lack no vector."""
-        rows = self._met(
+        rows = self._select(
             """
             SELECT category, moment(created, updated, mtime_ns), count(*),
                    count(*) - count(chunks.key) + count(vectors.key)  -- a title alone has no key, and needs no vector
-            FROM notes JOIN chunks USING (note) LEFT JOIN vectors USING (key) WHERE {met} GROUP BY note
+            FROM notes JOIN chunks USING (note) LEFT JOIN vectors USING (key) WHERE {where} GROUP BY note
             """,
             conditions,
         )
@@ -264,10 +264,10 @@ class Catalog:
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the first chunks of a topic's main note: its namesake, index, README, or the first."""
         sql = """
-            SELECT note FROM notes WHERE category = :category AND topic = :topic AND {met}
+            SELECT note FROM notes WHERE category = :category AND topic = :topic AND {where}
             ORDER BY name NOT IN (:name, 'index', 'readme'), path LIMIT 1
         """
-        rows = self._met(sql, conditions, category=category, topic=topic, name=key(topic))
+        rows = self._select(sql, conditions, category=category, topic=topic, name=key(topic))
         return self._find("note = :note AND ordinal < 3", note=rows[0][0]) if rows else []
 
     def sizes(self) -> dict[str, int]:
@@ -286,7 +286,7 @@ class Catalog:
         """Return the mean size of a note's file."""
         return int(self._rows("SELECT coalesce(avg(size), 0) FROM files")[0][0])
 
-    def _met(self, sql: str, conditions: Sequence[Condition], chunks: bool = False, **values: object) -> list[Any]:
+    def _select(self, sql: str, conditions: Sequence[Condition], chunks: bool = False, **values: object) -> list[Any]:
         return select(self._database, sql, conditions, chunks, **values)
 
     def _find(
@@ -299,11 +299,11 @@ class Catalog:
         **values: object,
     ) -> list[StoredChunk]:
         """Return chunks that meet `conditions` and `where`."""
-        rows = self._met(
+        rows = self._select(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, coalesce(key, ''), topic,
                    category, importance, created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
-            FROM {tables} USING (note) WHERE {where} AND {{met}}
+            FROM {tables} USING (note) WHERE {where} AND {{where}}
             """,
             conditions,
             chunks,
@@ -354,7 +354,7 @@ class Labels:
             self._database,
             """
             SELECT labels.key, path FROM labels CROSS JOIN notes USING (note)
-            WHERE labels.key IN (SELECT value FROM json_each(:keys)) AND {met} ORDER BY path
+            WHERE labels.key IN (SELECT value FROM json_each(:keys)) AND {where} ORDER BY path
             """,
             conditions,
             keys=json.dumps(list(keys)),
@@ -368,7 +368,7 @@ class Labels:
             self._database,
             """
             SELECT path, chunk, coalesce(key, '') FROM notes CROSS JOIN chunks USING (note)
-            WHERE path IN (SELECT value FROM json_each(:paths)) AND ordinal < :most AND {met} ORDER BY note, ordinal
+            WHERE path IN (SELECT value FROM json_each(:paths)) AND ordinal < :most AND {where} ORDER BY note, ordinal
             """,
             limits,
             chunks=True,

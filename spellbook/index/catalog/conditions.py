@@ -48,9 +48,9 @@ def in_sql(database: Database, conditions: Sequence[Condition], chunks: bool = F
 def select(
     database: Database, sql: str, conditions: Sequence[Condition], chunks: bool = False, **values: object
 ) -> list[Any]:
-    """Return the rows of `sql`, in which `{met}` stands for `conditions` as `in_sql` has them."""
+    """Return the rows of `sql`, in which `{where}` stands for `conditions` as `in_sql` has them."""
     where, own = in_sql(database, conditions, chunks)
-    return database.rows(sql.replace("{met}", where), {**own, **values})
+    return database.rows(sql.replace("{where}", where), {**own, **values})
 
 
 def _condition(database: Database, condition: Condition, name: str, values: dict[str, object], chunks: bool) -> str:
@@ -114,7 +114,7 @@ def _missing(database: Database, key: str, listed: Sequence[str], visible: Seque
     else:
         there = "SELECT 1 FROM fields CROSS JOIN notes USING (note) WHERE key = :key AND fields.value = given.value"
     # By their numbers: SQLite cannot return every text.
-    sql = f"SELECT given.key FROM json_each(:given) AS given WHERE NOT EXISTS ({there} AND {{met}})"
+    sql = f"SELECT given.key FROM json_each(:given) AS given WHERE NOT EXISTS ({there} AND {{where}})"
     return [listed[number] for (number,) in select(database, sql, visible, key=key, given=json.dumps(listed))]
 
 

