@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -197,9 +197,7 @@ def embed_second(
                     stored = [(key, row.tobytes()) for (key, _), row in zip(some, vectors, strict=True)]
                     kept.add(second.fingerprint, stored)
         except EmbeddingError as error:
-            if error.message not in _failures:
-                _failures.add(error.message)
-                _log.warning("The second encoder does not help now: %s", error)
+            _warn_once(str(error))
             break
         if progress and keys is None:
             progress("second encoder", min(start + _SECOND_AT_ONCE, len(waiting)), len(waiting))
@@ -258,8 +256,9 @@ def second_pending(index: Index) -> int:
     return index.catalog.counts().second_pending if index.second else 0
 
 
-_failures: set[str] = set()
-"""Failures of the second encoder that this process has logged already."""
+@cache
+def _warn_once(error: str) -> None:
+    _log.warning("The second encoder does not help now: %s", error)
 
 
 def vectors_of(index: Index, rows: Sequence[Row], refused: set[str] | None = None) -> list[tuple[str, bytes]]:

@@ -177,9 +177,15 @@ class Index:
     def with_models(self, other: Index) -> Index:
         """Return this index with the models of another one; both forms share the catalog."""
         config = replace(self.config, embedder=other.config.embedder)
-        chroma = _chroma(config, other.embedder)
-        made = replace(self, config=config, chroma=chroma, embedder=other.embedder, second=other.second)
-        return replace(made, reranker=other.reranker, _widths=set())
+        return replace(
+            self,
+            config=config,
+            chroma=_chroma(config, other.embedder),
+            embedder=other.embedder,
+            second=other.second,
+            reranker=other.reranker,
+            _widths=set(),
+        )
 
     def scanned_at(self) -> float | None:
         """Return when the whole vault was last scanned, in seconds since 1970; None if it never was."""

@@ -146,10 +146,7 @@ class LoadedIndex:
         """Return notes by path; `firsts` has the number of each one's first chunk, which each version has anew."""
         kept = self._notes
         notes = {path: kept[path] for path, first in firsts.items() if path in kept and kept[path].first == first}
-        missing = [path for path in firsts if path not in notes]
-        if missing:
-            notes |= self._read(missing)
-        return notes
+        return notes | self._read([path for path in firsts if path not in notes])
 
     def _read(self, paths: list[str]) -> dict[str, _VectorsOfNote]:
         """Return the notes at `paths` as the catalog has them, and keep those to which no more vectors will come."""

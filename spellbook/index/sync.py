@@ -209,12 +209,6 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
     return report
 
 
-def scan_paths(index: Index, paths: Sequence[str]) -> Report:
-    """First stage for changed `paths` alone; waits for no other process. Raises the StorageError of `telling`."""
-    with telling("The files are changed"):
-        return _scan_paths(index, paths)
-
-
 @contextlib.contextmanager
 def telling(done: str) -> Iterator[None]:
     """Say in a StorageError what was done before, as a sentence: repeating all of it would do it twice."""
@@ -225,7 +219,9 @@ def telling(done: str) -> Iterator[None]:
         raise StorageError(problem, f"Nothing was lost. {error.hint}") from error
 
 
-def _scan_paths(index: Index, paths: Sequence[str]) -> Report:
+@telling("The files are changed")
+def scan_paths(index: Index, paths: Sequence[str]) -> Report:
+    """First stage for changed `paths` alone; waits for no other process. Raises the StorageError of `telling`."""
     adopt(index)
     report = Report(scanned=len(paths))
     left = list(paths)

@@ -19,7 +19,7 @@ from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, select, unmatc
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
-from spellbook.index.catalog.rows import CountedNote, ListedNote, Meta, StoredChunk, Topic, list_of, mapping_of
+from spellbook.index.catalog.rows import CountedNote, ListedNote, StoredChunk, Tables, Topic, list_of, mapping_of
 from spellbook.index.catalog.second_encoder import Second
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.upkeep import Upkeep
@@ -46,27 +46,26 @@ FIRST = 100
 """Chunks of a note that stand for the whole: its first ones, so that a very long note is read as quickly as others."""
 
 
-class Catalog:
+class Catalog(Tables):
     """The SQLite side of an index; open it with `Catalog.open`."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self.file = database, database.file
-        self._rows, self._matches = self._database.rows, self._database.matches
-        self._meta = Meta(self._database)
-        self.sessions = Sessions(self._database)
-        self.usage = Usage(self._database)
-        self.links = Links(self._database)
-        self.notes = Notes(self._database, self._meta, self.links)
-        self.close, self.free_bytes = self._database.close, self._database.free_bytes
-        self.reading = self._database.reading
+        super().__init__(database)
+        self.file, self._matches = database.file, database.matches
+        self.sessions = Sessions(database)
+        self.usage = Usage(database)
+        self.links = Links(database)
+        self.notes = Notes(database)
+        self.close, self.free_bytes = database.close, database.free_bytes
+        self.reading = database.reading
         """A context in which all reads see one state of the catalog."""
         self.counts = self._meta.counts
-        self.unmatched = partial(unmatched, self._database)
-        self.vectors = Vectors(self._database, self._meta)
-        self.waiting = Waiting(self._database, "pending")
-        self.labels = Labels(self._database)
-        self.second = Second(self._database, self._meta)
-        self.upkeep = Upkeep(self._database, self.vectors, self.second)
+        self.unmatched = partial(unmatched, database)
+        self.vectors = Vectors(database)
+        self.waiting = Waiting(database, "pending")
+        self.labels = Labels(database)
+        self.second = Second(database)
+        self.upkeep = Upkeep(database)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
@@ -324,11 +323,8 @@ small. With a fifth of it they leave room for texts that have the word once. By 
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 
-class Labels:
+class Labels(Tables):
     """The table `labels` in a catalog's database; `Notes` writes it together with a note's chunks."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def keys(self) -> list[str]:
         """Return the vector keys of all labels, each once."""

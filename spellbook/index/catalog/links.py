@@ -8,10 +8,9 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from spellbook.index.catalog.rows import LinkRow
+from spellbook.index.catalog.rows import LinkRow, Tables
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.notes.where_links_lead import key
-from spellbook.system.sqlite import Database
 
 LABELS = ("tags", "keywords", "entities")
 """Keys of `fields` that relate two notes with an equal value: `search/related.py` weighs them."""
@@ -41,11 +40,8 @@ class Superseding(NamedTuple):
     link: LinkRow
 
 
-class Links:
+class Links(Tables):
     """The links and moves in a catalog's database; without `names`, a method returns all."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     # -- kept by the catalog, inside its transactions
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from spellbook.index.catalog.links import Links
-from spellbook.index.catalog.rows import ChunkRow, FileEntry, KnownFile, Meta, add_words, drop_words
+from spellbook.index.catalog.rows import ChunkRow, FileEntry, KnownFile, Tables, add_words, drop_words
 from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.files import Fault, Stamp
 from spellbook.notes.where_links_lead import path_id
-from spellbook.system.sqlite import Database
 
 _OF_A_ROW = (
     ValueError,
@@ -39,14 +38,8 @@ class _NotStoredError(Exception):
     """An entry cannot be stored; its cause says why."""
 
 
-class Notes:
+class Notes(Tables):
     """The files, notes, chunks and faults in a catalog's database."""
-
-    def __init__(self, database: Database, meta: Meta, links: Links) -> None:
-        self._database = database
-        self._rows = database.rows
-        self._meta = meta
-        self._links = links
 
     def known(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
         """Return the catalog's record of every file, or of `paths`."""
@@ -148,7 +141,8 @@ class Notes:
                 return [], []
             before = int(connection.total_changes)
             lost = [path for path in gone if now(path) is None]
-            leaving = self._links.leaving(lost)
+            links = Links(self._database)
+            leaving = links.leaving(lost)
             affected = self._forget(connection, lost)
             for sql in ("DELETE FROM faults WHERE path = ? AND NOT walk", "DELETE FROM files WHERE path = ?"):
                 connection.executemany(sql, [(path,) for path in lost])
@@ -162,7 +156,7 @@ class Notes:
             except _OF_A_ROW as error:
                 raise _NotStoredError from error
             self._settle_ids(connection, affected, moved)
-            self._links.record_moves(connection, leaving)
+            links.record_moves(connection, leaving)
             if connection.total_changes != before:
                 self._meta.bump(connection, "generation")
             return [entry.path for entry in current], lost
@@ -254,7 +248,7 @@ class Notes:
         connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?)", [(note, *label) for note, label in named])
         fields = ((note, *field) for note, entry in numbered for field in entry.fields)
         connection.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?)", fields)
-        self._links.add(connection, [(note, entry.links) for note, entry in numbered])
+        Links.add(connection, [(note, entry.links) for note, entry in numbered])
         self._add_chunks(connection, [(note, chunk) for note, entry in numbered for chunk in entry.chunks])
         return affected
 

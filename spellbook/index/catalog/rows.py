@@ -320,6 +320,15 @@ class Meta:
         return Counts(**dict(self._rows(f"SELECT key, value FROM meta WHERE key IN {names}")))
 
 
+class Tables:
+    """Some tables of a catalog's database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rows = database.rows
+        self._meta = Meta(database)
+
+
 def packed(text: str) -> bytes:
     """Return `text` deflated."""
     deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)

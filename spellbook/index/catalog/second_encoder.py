@@ -6,20 +6,18 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from spellbook.index.catalog.rows import Meta
+from spellbook.index.catalog.rows import Tables
 from spellbook.index.catalog.vectors import AT_ONCE, Waiting
 from spellbook.models.base import SecondEncoder, unit
 from spellbook.system.lazy import np
 from spellbook.system.sqlite import Database
 
 
-class Second:
+class Second(Tables):
     """The table `second` in a catalog's database; `waiting` are the texts without such a vector."""
 
-    def __init__(self, database: Database, meta: Meta) -> None:
-        self._database = database
-        self._rows = database.rows
-        self._meta = meta
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.waiting = Waiting(database, "second_pending")
 
     def adopt(self, fingerprint: str) -> None:

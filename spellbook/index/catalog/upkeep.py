@@ -5,26 +5,21 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 
+from spellbook.index.catalog.rows import Tables
 from spellbook.index.catalog.second_encoder import Second
 from spellbook.index.catalog.tables import begin_anew
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import shutil
-from spellbook.system.sqlite import BUSY_SECONDS, Database
+from spellbook.system.sqlite import BUSY_SECONDS
 from spellbook.text.unicode import is_markdown
 
 MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
 
 
-class Upkeep:
+class Upkeep(Tables):
     """The work on the file itself, which a person or a quiet moment asks for."""
-
-    def __init__(self, database: Database, vectors: Vectors, second: Second) -> None:
-        self._database = database
-        self._rows = database.rows
-        self._vectors = vectors
-        self._second = second
 
     def shrink(self) -> bool:
         """Write the file anew, where nobody waits, if most of it is free; say whether it was done."""
@@ -61,8 +56,8 @@ class Upkeep:
             left = connection.execute("SELECT new FROM moves WHERE new NOT IN (SELECT path FROM notes)").fetchall()
             gone = [row for row in left if is_markdown(row[0])]
             connection.executemany("DELETE FROM moves WHERE new = ?", gone)
-        self._vectors.evict(0)
-        self._second.evict()
+        Vectors(self._database).evict(0)
+        Second(self._database).evict()
         self.optimize("index")  # deleted words stay in a segment until then
         self._database.vacuum(BUSY_SECONDS)
 

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from spellbook.index.catalog.rows import Tables
 from spellbook.index.filters import day_of
 from spellbook.system.errors import RestExpired, RestInvalid
-from spellbook.system.sqlite import Database
 from spellbook.text.unicode import digest_of
 
 KEPT_DAYS = 30
@@ -74,11 +74,8 @@ def local(seconds: float) -> str:
         return day_of(int(seconds * 1e9))
 
 
-class Usage:
+class Usage(Tables):
     """The counters in a catalog's database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def opened(self, notes: Iterable[str]) -> None:
         """Count that these notes, by id, were opened now. Raises StorageError if another process is writing."""
@@ -194,11 +191,8 @@ class Session(NamedTuple):
     language: str = "en"
 
 
-class Sessions:
+class Sessions(Tables):
     """The sessions in a catalog's database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def begin(self, id: str, seconds: float, language: str = "en") -> Session:
         """Open a session that lasts `seconds`."""

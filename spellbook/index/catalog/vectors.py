@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from spellbook.index.catalog.rows import Meta
+from spellbook.index.catalog.rows import Tables
 from spellbook.index.catalog.usage import DAY
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import np
@@ -35,13 +35,8 @@ AT_ONCE = 1_000
 _MOST = 2_047
 
 
-class Vectors:
+class Vectors(Tables):
     """The table `vectors` in a catalog's database."""
-
-    def __init__(self, database: Database, meta: Meta) -> None:
-        self._database = database
-        self._rows = database.rows
-        self._meta = meta
 
     def adopt(self, fingerprint: str, key: Callable[[str], str]) -> None:
         """Give all chunks and labels their keys under the embedding `fingerprint`; old vectors stay as a cache."""
