@@ -141,8 +141,7 @@ class HashEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (256,)."""
-        first: Vectors = self.embed_passages([text])[0]
-        return first
+        return self.embed_passages([text]).reshape(-1)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 256)."""

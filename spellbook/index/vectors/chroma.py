@@ -288,9 +288,16 @@ class Chroma:
 
     @contextlib.contextmanager
     def _given_up_on_error(self, current: _Current) -> Iterator[None]:
+        """Delete the index at an error, or if the processes that used it last ended in it. Raises Unavailable."""
+        mark = (
+            self.state / "chroma.used"
+        )  # a letter for each process that is in it, or ended there: files may be damaged
         try:
-            with self._outlived():
-                yield
+            with contextlib.suppress(OSError), mark.open("ab") as file:
+                file.write(b".")
+                if file.tell() > _DEATHS:
+                    raise RuntimeError(f"{_DEATHS} processes ended in it")
+            yield
         except Unavailable:
             raise
         # Chroma's errors share no base, and its Rust side panics with a BaseException.
@@ -304,17 +311,6 @@ class Chroma:
             with contextlib.suppress(OSError):
                 self._save(current._replace(seq=0, fingerprint=""))
             raise Unavailable(str(error)) from error
-
-    @contextlib.contextmanager
-    def _outlived(self) -> Iterator[None]:
-        """Raise RuntimeError if the processes that used the index last ended in it: damaged files can end a process."""
-        mark = self.state / "chroma.used"  # a letter for each process that is in it, or ended there
-        try:
-            with contextlib.suppress(OSError), mark.open("ab") as file:
-                file.write(b".")
-                if file.tell() > _DEATHS:
-                    raise RuntimeError(f"{_DEATHS} processes ended in it")
-            yield
         finally:
             with contextlib.suppress(OSError):
                 platform.discard(mark)

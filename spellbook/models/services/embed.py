@@ -143,24 +143,22 @@ class ServiceEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,), within seconds."""
-        patience = UNHURRIED if is_unhurried() else QUERY
-        first: Vectors = self._unit(self._rows([self._before[0] + clean(text)], "query", patience))[0]
-        return first
+        return self._many([text], self._before[0], "query", QUERY).reshape(-1)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of questions for which nobody waits, shape (n, width); (0, 0) of none."""
-        return self._many(texts, self._before[0], "query")
+        return self._many(texts, self._before[0], "query", PASSAGES)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width); (0, 0) of none."""
-        return self._many(texts, self._before[1], self._type)
+        return self._many(texts, self._before[1], self._type, PASSAGES)
 
     def describe(self) -> str:
         """Say where it runs."""
         return self._service.url
 
-    def _many(self, texts: Sequence[str], before: str, side: str) -> Vectors:
-        patience = UNHURRIED if is_unhurried() else PASSAGES
+    def _many(self, texts: Sequence[str], before: str, side: str, patience: Patience) -> Vectors:
+        patience = UNHURRIED if is_unhurried() else patience
         batches: list[list[str]] = []
         for text in texts:
             whole = before + clean(text)

@@ -177,8 +177,7 @@ class USE:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (256,). Raises EmbeddingError."""
-        first: Vectors = unit(self.vectors([text], query=True))[0]
-        return first
+        return unit(self.vectors([text], query=True)).reshape(-1)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 256). Raises EmbeddingError."""
