@@ -14,14 +14,13 @@ from spellbook.editing import derived_labels, erase, memory, revise, superseding
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.editing.scribed import Duplicate, Overturned, Scribed, ScribeOptions, WrittenNote
 from spellbook.index import embed, extract, sync
-from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.index.privacy import DRAFT, ON_PURPOSE
-from spellbook.models.base import score
+from spellbook.models.base import score, vector_key
 from spellbook.notes.chunks import cut
-from spellbook.notes.files import Stamp
 from spellbook.notes.labels import DECISION
 from spellbook.notes.note import Note, parse
 from spellbook.notes.relations import SUPERSEDES
@@ -35,7 +34,6 @@ from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 from spellbook.text.terms import is_short
-from spellbook.vault.entries import Change
 from spellbook.vault.journal import CALLER
 
 if TYPE_CHECKING:
@@ -86,9 +84,9 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
-    replaced = [_superseded(index, checked) for checked in memories]
+    replaced = [superseding.meant(index, checked.meta.get(SUPERSEDES)) for checked in memories]
     memories = [
-        replace(checked, meta={**checked.meta, **superseding.replacing(old)}) if old else checked
+        replace(checked, meta={**checked.meta, **superseding.replacing(old)})
         for checked, old in zip(memories, replaced, strict=True)
     ]
     now = dt.datetime.now().astimezone()
@@ -110,12 +108,6 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     warnings = tuple((*finding.warnings, *unread) for finding in findings)
     closed = tuple(tuple(map(superseding.named, old)) for old in replaced)
     return Scribed(written, tuple(repeats), warnings, tuple(older for _, older in compared), closed)
-
-
-def _superseded(index: Index, checked: Memory) -> list[StoredChunk]:
-    """Return the first chunk of each note that a memory supersedes. Raises MemoryNotFound, InvalidInput."""
-    ids = checked.meta.get(SUPERSEDES)
-    return superseding.meant(index, ids) if ids else []
 
 
 def _compare(
@@ -186,18 +178,14 @@ def _write(
     index: Index, memories: Sequence[Memory], drafts: Sequence[_NoteDraft], session: str, again: bool
 ) -> tuple[WrittenNote, ...]:
     """Write and index each memory as one note: all or none."""
-    for checked in memories:
-        index.vault.check_new(checked.folder_in(index), checked.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
     with index.vault.change("add", what, session=session, again=again):  # the disk may fill up half-way
-        for draft in drafts:  # before anything of what was erased is kept
-            index.vault.check_erased([Change(draft.note.path, None, draft.text.encode())])
-        for draft in drafts:
-            index.catalog.vectors.add(draft.vectors.items())
         paths = [
             index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)
         ]
+        for draft in drafts:  # only now: of what was erased nothing may be kept
+            index.catalog.vectors.add(draft.vectors.items())
     sync.scan_paths(index, paths)
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation, ids = index.catalog.generation, [index.catalog.where_is(path) or path for path in paths]
@@ -213,30 +201,25 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
     text = checked.note(str(ULID()), now)
     note = parse(f"{checked.folder_in(index)}/{checked.name}.md", text.encode("utf-8"))
-    decided = sync.rules(index)
-    entry = extract.entry(note, decided, Stamp(0, 0, 0), 0, "")
-    pieces = [(row, piece) for row, piece in zip(entry.chunks, cut(note, decided.chunk_tokens), strict=True)]
-    texts = {row.key: piece.embedded for row, piece in pieces if row.key != NO_TEXT}
-    rows = tuple((key, "", text) for key, text in texts.items())
+    fingerprint = index.embedder.fingerprint
+    pieces = {vector_key(fingerprint, piece.embedded): piece for piece in cut(note, index.config.chunk_tokens)}
+    rows = tuple((key, "", piece.embedded) for key, piece in pieces.items())
     try:
         vectors = dict(embed.vectors_of(index, rows[:_EMBED_AT_ONCE]))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
-    folds = tuple(row.same for row, piece in pieces if piece.text.strip())
-    return _NoteDraft(note, text, rows, folds, vectors, {row.key: piece.text.strip() for row, piece in pieces})
+    written = (note.text[piece.start : piece.end] for piece in pieces.values())
+    folds = tuple(extract.folded(each) for each in written if each.strip())
+    return _NoteDraft(note, text, rows, folds, vectors, {key: piece.text.strip() for key, piece in pieces.items()})
 
 
 def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> tuple[Overturned, ...]:
     """Return living notes about the same thing, for a checkpoint or an article only of its kind; none from outside."""
-    likely: list[tuple[StoredChunk, float]] = []
+    older: dict[str, Overturned] = {}
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*duplicates.APART}
-        if about >= duplicates.SAME_THING and is_alike and chunk.id not in same and not is_outside(chunk):
-            likely.append((chunk, about))
-    old = related.standing(index, [chunk for chunk, _ in likely]) if likely else {}
-    older: dict[str, Overturned] = {}
-    for chunk, about in likely:
-        if chunk.path not in old:
+        is_candidate = is_alike and chunk.id not in same and not is_outside(chunk)
+        if about >= duplicates.SAME_THING and is_candidate and not related.standing(index, [chunk]):
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return tuple(older.values())[: duplicates.MOST_OVERTURNED]
 
