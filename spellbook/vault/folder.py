@@ -286,12 +286,13 @@ class Folder:
         self.check_here(path)
         return real
 
-    def check_target(self, path: str) -> None:
-        """Raise PathOutsideVault if `path` may not be written: see `admitted`. Any name is allowed in the trash."""
+    def check_target(self, path: str) -> Path:
+        """Return the real path to write. Raises PathOutsideVault as `admitted` does; the trash takes any name."""
         if not path.startswith(f"{names.TRASH}/"):
-            self.admitted(path)
-        elif not self.holds(path):
+            return self.admitted(path)
+        if not self.holds(path):
             raise _leads_out(path)
+        return Path(os.path.realpath(self.locate(path, known=True)))
 
     def holds(self, path: str) -> bool:
         """Say whether `path`, with all links resolved, is inside the vault."""

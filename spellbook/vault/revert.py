@@ -159,7 +159,6 @@ class _Return:
         vault = self.vault
         if step.now is not None and not self.hard:
             self.trash.copy(step.path, step.now)
-        vault.check_target(step.path)
         old = vault.locate(source).stat()
         pieces = vault.pieces(source)
         vault.place(step.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=step.now, own=True)

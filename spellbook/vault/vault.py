@@ -53,7 +53,8 @@ class Vault(Mover):
                     self.tombstones.lift(draft.lifted)
             except BaseException:
                 made = [trace for number, trace in draft.made.items() if number not in before]
-                with self.journal.reverting():
+                draft.reverts = True
+                try:
                     while len(draft.moves) > moved_before:
                         path, to = draft.moves.pop()
                         with contextlib.suppress(SpellbookError):  # else its notes go back one by one
@@ -62,6 +63,8 @@ class Vault(Mover):
                             made = [each._replace(path=names.after_move(each.path, to, path)) for each in made]
                     steps = [Step(each.path, each.after, each.before, each.mode) for each in reversed(net(made))]
                     revert(self.trash, steps, hard=True)
+                finally:
+                    draft.reverts = False
                 raise
 
     def create(self, folder: str, name: str, data: bytes) -> str:
