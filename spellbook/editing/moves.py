@@ -175,11 +175,10 @@ def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
         return None
     if entry.verb != VERB:
         return None
-    first = [trace.path for trace in entry.traces[:2]]
-    if entry.what and len(first) == 2 and _TO.join(first).startswith(entry.what):  # a long name is cut there
-        return first[0], first[1]
-    old, arrow, new = entry.what.partition(_TO)  # 0.2.0 recorded the notes of a folder, and not the folder itself
-    return (old, new) if arrow and _TO not in new else None
+    paths = [trace.path for trace in entry.traces[:2]]
+    # A long name is cut there, and that of a file that was erased for good since is not there.
+    is_kept = len(paths) == 2 and entry.what and _TO.join(paths).startswith(entry.what)
+    return (paths[0], paths[1]) if is_kept else None
 
 
 # -- planning

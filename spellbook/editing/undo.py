@@ -144,11 +144,17 @@ def _show(index: Index, plan: _UndoPlan) -> tuple[str, tuple[tuple[str, str, str
     """Return the difference that an undo makes, and the texts of each file in it, before and after."""
     # What a note leaves in the trash, or takes from there, is the note itself.
     shown = [step for step in plan.steps if not step.path.startswith(f"{TRASH}/")] or plan.steps
-    texts = [(step, _texts_of(index, step, plan.at[step.path])) for step in shown]
-    renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in plan.moved]
-    difference = "\n".join([*renamed, *(_difference_of(index, *each) for each in texts)])
-    is_text = [(step.path, pair) for step, pair in texts if _is_shown(index, step.path)]
-    return difference, tuple((path, _decode(path, now), _decode(path, earlier)) for path, (now, earlier) in is_text)
+    parts = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in plan.moved]
+    changes: list[tuple[str, str, str]] = []
+    for step in shown:
+        texts = _texts_of(index, step, plan.at[step.path])
+        old = f"a/{step.path}" if step.now is not None else "/dev/null"
+        new = f"b/{step.path}" if step.earlier is not None else "/dev/null"
+        parts.append(_compare(index, step.path, texts, old, new))
+        if _is_shown(index, step.path):
+            now, earlier = (_decode(step.path, text) for text in texts)
+            changes.append((step.path, now, earlier))
+    return "\n".join(parts), tuple(changes)
 
 
 def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:
@@ -255,7 +261,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None
     now = states(index.vault, at)
     if trace.after is None and trace.before not in now and (index.vault.root / trace.path).is_dir():
         now = set()  # a folder of other files of this entry, or something is in the way
-    if not now and trace.after is not None and (home := _home_of(index, entry, trace, at)):
+    if not now and trace.after is not None and (home := _home_of(index, trace, at)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
@@ -308,19 +314,15 @@ def _not_kept(entry: Entry) -> MemoryNotFound:
     )
 
 
-def _home_of(index: Index, entry: Entry, trace: Trace, at: str) -> str | None:
-    """Return the current path of a note that an entry left at `at`; None if it was not moved."""
-    journal, home = index.vault.journal, at
-    for later in reversed(journal.entries(journal.entries(1)[0].id - entry.id)):
-        if later.id > entry.id and (places := moves.paths_of_move(journal, later)):
-            home = names.after_move(home, *places)
-    if home != at and index.vault.stamp(home):
-        return home
-    text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)
+def _home_of(index: Index, trace: Trace, at: str) -> str | None:
+    """Return the current path of a note that an entry left at `at`, by the log or its id; None if it was not moved."""
+    line = [each for entry in index.vault.journal.of_note(at) for each in entry.traces]
+    paths = [each.path for each in reversed(line) if each.after is not None]
+    text = index.vault.journal.text(trace.after or "")
     with contextlib.suppress(UnreadableNote):
-        id = parse(trace.path, text).declared_id if text else None
-        return next((chunk.path for chunk in index.catalog.note(id) if chunk.path != at), None) if id else None
-    return None
+        if id := parse(trace.path, text).declared_id if text else None:
+            paths += (chunk.path for chunk in index.catalog.note(id))
+    return next((path for path in paths if path != at and index.vault.stamp(path)), None)
 
 
 def _merge(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -355,12 +357,6 @@ def _texts_of(index: Index, step: Step, at: str) -> tuple[bytes | None, bytes | 
     if step.earlier is not None:
         earlier = step.text or index.vault.journal.text(step.earlier)
     return now, earlier
-
-
-def _difference_of(index: Index, step: Step, texts: tuple[bytes | None, bytes | None]) -> str:
-    old = f"a/{step.path}" if step.now is not None else "/dev/null"
-    new = f"b/{step.path}" if step.earlier is not None else "/dev/null"
-    return _compare(index, step.path, texts, old, new)
 
 
 def _is_shown(index: Index, path: str) -> bool:

@@ -26,14 +26,9 @@ _TABLES = """
     CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
 """
 
-_FROM_0_2_0 = "UPDATE changes SET links = NULL;"
-"""The step from form 3, the one of 0.2.0: a move no longer records the links that it rewrote."""
-
 _WITH_CALLER = "ALTER TABLE entries ADD COLUMN caller TEXT NOT NULL DEFAULT '';"
 
 
 def build(connection: Any, form: int) -> None:
     """Make the tables in an empty file (form 0), or of those of an earlier form."""
-    if 0 < form < 4:
-        run_script(connection, _FROM_0_2_0)
     run_script(connection, _WITH_CALLER if form else _TABLES)
