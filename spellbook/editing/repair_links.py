@@ -108,7 +108,7 @@ def carry_out(
     if paths and not dry_run:
         with index.vault.change("repair", what):
             for path, error in planned.write().items():
-                planned.fail(path, error)
+                planned.leave(Fault.of(path, error))
         sync.scan_paths(index, [path for path in paths if names.is_note(path)])
     return Offer(broken_links, planned.changed(), tuple(planned.left), index.catalog.generation)
 

@@ -191,8 +191,8 @@ class Folder:
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a file's bytes and stamp. Raises MemoryNotFound, UnreadableNote (too large, or not to be opened)."""
-        gone = f"{path}: no such note in {self.root}."
-        with self._open(path, lambda: MemoryNotFound(gone, "Search for it, or list topics.")) as file:
+        gone = MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
+        with self._open(path, gone) as file:
             status = os.fstat(file.fileno())
             if status.st_size > MOST_BYTES:
                 raise too_large(path, status.st_size)
@@ -205,24 +205,23 @@ class Folder:
 
     def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
-        gone = f"{path}: no such file in {self.root}."
-        with self._open(path, lambda: MemoryNotFound(gone, "It may have been moved meanwhile.")) as file:
+        gone = MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
+        with self._open(path, gone) as file:
             yield from disk.pieces_of(file, size)
 
     @contextlib.contextmanager
-    def _open(self, path: str, gone: Callable[[], MemoryNotFound]) -> Iterator[BufferedReader]:
+    def _open(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
         """Open a file. Raises UnreadableNote, and `gone` if there is none."""
         place = self.locate(path)
         try:
             with disk.swapped(place) as file:
                 if getattr(os.fstat(file.fileno()), "st_flags", 0) & platform.SF_DATALESS:
-                    away = _away(path)
-                    raise HeldBack(away.message, away.hint)
+                    raise _away(path)
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
             self.check_here(path)
             self.check_there()
-            raise gone() from error
+            raise gone from error
         except OSError as error:
             raise UnreadableNote(
                 f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
@@ -299,9 +298,9 @@ class Folder:
         return listing.real_inside(self.root, path) != ""
 
 
-def _away(path: str) -> UnreadableNote:
+def _away(path: str) -> HeldBack:
     """Return the error for a file whose bytes are in iCloud alone."""
-    return UnreadableNote(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
+    return HeldBack(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
 
 
 def _placeholder(place: Path) -> Path:

@@ -96,25 +96,22 @@ class Tombstones:
             draft.lifted.update(stone.hashes if stone else ())
 
     def found(self, path: str, new: bytes, old: Sequence[bytes] = (), least: float = MOSTLY) -> Stone | None:
-        """Do as `over`; if the tombstones cannot be read an agent gets StorageError, and a person is told."""
+        """
+        Return the tombstone of the text that a note at `path` gets, with bytes `old` before; None for none.
+
+        There is one if a share of at least `least` of its added sentences, or of those of a key, was erased. If the
+        tombstones cannot be read an agent gets StorageError, and a person is told.
+        """
         try:
-            return self.over(path, new, old, least)
+            known = frozenset(key for each in old for way in _ways(parse(path, each)) for key in way)
+            return self._over([way - known for way in _ways(parse(path, new))], least)
+        except UnreadableNote:
+            return None
         except StorageError as error:
             if CALLER.get() is not None:
                 raise
             tell(str(error))
             return None
-
-    def over(self, path: str, new: bytes, old: Sequence[bytes], least: float) -> Stone | None:
-        """
-        Return the tombstone of the text that a note at `path` gets, with bytes `old` before; None for none.
-
-        There is one if a share of at least `least` of its added sentences, or of those of a key, was erased.
-        """
-        with contextlib.suppress(UnreadableNote):
-            known = frozenset(key for each in old for way in _ways(parse(path, each)) for key in way)
-            return self._over([way - known for way in _ways(parse(path, new))], least)
-        return None
 
     def over_text(self, text: str, least: float) -> Stone | None:
         """Return the tombstone of a text, None for none."""

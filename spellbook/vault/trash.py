@@ -84,8 +84,6 @@ class Trash:
 
     def restore(self, path: str) -> str:
         """Move a note from the trash, where `remove` put it, back; return its path, numbered if it is taken."""
-        if not path.startswith(TRASH + "/"):
-            raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
         home = path.removeprefix(TRASH + "/")
         if not names.is_note(home):
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
