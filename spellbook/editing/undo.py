@@ -29,7 +29,6 @@ from spellbook.vault import names
 from spellbook.vault.entries import INODE, Entry, Trace
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import BY_ITSELF, CALLER, Journal, net
-from spellbook.vault.names import TRASH
 from spellbook.vault.revert import Step, revert, states
 from spellbook.vault.writer import is_logged
 
@@ -143,7 +142,7 @@ def _plan(index: Index, picked: Entry) -> _UndoPlan:
 def _show(index: Index, plan: _UndoPlan) -> tuple[str, tuple[tuple[str, str, str], ...]]:
     """Return the difference that an undo makes, and the texts of each file in it, before and after."""
     # What a note leaves in the trash, or takes from there, is the note itself.
-    shown = [step for step in plan.steps if not step.path.startswith(f"{TRASH}/")] or plan.steps
+    shown = [step for step in plan.steps if not step.path.startswith(f"{names.TRASH}/")] or plan.steps
     parts = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in plan.moved]
     changes: list[tuple[str, str, str]] = []
     for step in shown:
@@ -238,22 +237,24 @@ def restore(index: Index, name: str) -> tuple[str, ...]:
 def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     """Return the entry to undo to restore `name`, None if it erased other notes too, and the paths in the trash."""
     journal = index.vault.journal
-    if name.startswith(f"{TRASH}/"):
+    if name.startswith(f"{names.TRASH}/"):
         made = journal.made(name)
         if made is None or made.is_undone or made.verb not in {*_ERASING, "merge", "undo"}:
             return None, [name]
         return made if any(trace.before and trace.after for trace in made.traces) else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb in _ERASING and not entry.is_undone]
     # A section that was erased alone, by its id, else the note that it went with.
-    names = dict.fromkeys((name, name.rpartition("#")[0] or name))
-    for wanted, entry in product(names, erased):
+    ids = dict.fromkeys((name, name.rpartition("#")[0] or name))
+    for wanted, entry in product(ids, erased):
         trash = {trace.after: trace.path for trace in entry.traces if trace.before is None}
         if entry.what == wanted:
             return entry, list(trash.values())
         for trace in entry.traces:
             if trace.after is None and wanted in {trace.path, without_ending(trace.path)} and trace.before in trash:
                 return None, [trash[trace.before]]
-    raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
+    raise MemoryNotFound(
+        f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / names.TRASH}."
+    )
 
 
 def _plan_step(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None:
@@ -361,7 +362,7 @@ def _texts_of(index: Index, step: Step, at: str) -> tuple[bytes | None, bytes | 
 
 def _is_shown(index: Index, path: str) -> bool:
     """Return whether the texts of a file are shown: not of canvases and excluded notes."""
-    return path.startswith(f"{TRASH}/") or index.vault.is_note(path)
+    return path.startswith(f"{names.TRASH}/") or index.vault.is_note(path)
 
 
 def _compare(index: Index, path: str, texts: tuple[bytes | None, bytes | None], *names: str) -> str:

@@ -25,7 +25,6 @@ from spellbook.notes.labels import DECISION
 from spellbook.notes.note import Note, parse
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.search import duplicates, related
-from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.question import Answer, SearchOptions
 from spellbook.search.searcher import Searcher
@@ -231,11 +230,11 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()
     for chunk, value, _ in near:
-        if value >= LIKELY and len(body) <= _MOST_COMPARED and overturns(body, chunk.text):
+        if value >= duplicates.LIKELY and len(body) <= _MOST_COMPARED and overturns(body, chunk.text):
             continue
-        if value >= DUPLICATE:
+        if value >= duplicates.DUPLICATE:
             same.setdefault(chunk.id, (chunk, round(value, 3), "meaning"))
-        elif value >= LIKELY and fold(chunk.topic) == fold(draft.note.topic):
+        elif value >= duplicates.LIKELY and fold(chunk.topic) == fold(draft.note.topic):
             sides = draft.note, replace(draft.note, meta=chunk.meta)
             ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in sides)
             if len(ours & theirs) >= max(2, min(len(ours), len(theirs)) / 2):
@@ -259,17 +258,17 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
     ]
     near = sorted(near, key=lambda row: -row[2])[: duplicates.MOST_BY_TEXT]
     whole = [text for chunk, own, _ in near for text in (chunk.text.strip(), own)]
-    texts = list(dict.fromkeys((*whole, *map(below_headings, whole))))
+    texts = list(dict.fromkeys((*whole, *map(duplicates.below_headings, whole))))
     try:
         vectors = dict(zip(texts, index.embedder.embed_passages(texts) if texts else (), strict=True))
     except EmbeddingError:
         return [(chunk, value, 0.0) for chunk, _, value in near]
     compared: list[_NearChunk] = []
     for chunk, own, _ in near:
-        pairs = (own, text := chunk.text.strip()), (below_headings(own), below_headings(text))
+        pairs = (own, text := chunk.text.strip()), (duplicates.below_headings(own), duplicates.below_headings(text))
         value, inner = (score(float(vectors[a] @ vectors[b]), index.embedder.scale) for a, b in pairs)
         # Short texts are about the same thing only if they are nearly equal.
-        about, nearly = min(value, inner), LIKELY if overturns(*pairs[1]) else DUPLICATE
+        about, nearly = min(value, inner), duplicates.LIKELY if overturns(*pairs[1]) else duplicates.DUPLICATE
         compared.append((chunk, value, about if about >= nearly or not is_short(pairs[1][0]) else 0.0))
     return sorted(compared, key=lambda row: -row[1])
 

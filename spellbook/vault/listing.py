@@ -17,7 +17,6 @@ from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault import names
-from spellbook.vault.names import IGNORE_FILE
 
 _MOST = 0x7FFF_FFFF_FFFF_FFFF
 """The largest number that SQLite holds."""
@@ -208,7 +207,7 @@ class Ignored:
     """The patterns of the vault at `root`, read again when their file changes."""
 
     def __init__(self, root: Path) -> None:
-        self._file = root / IGNORE_FILE
+        self._file = root / names.IGNORE_FILE
         self._known: dict[Path, tuple[Stamp, Patterns]] = {}
 
     def leaves_out(self, path: str, others: IsLeftOut | None = None) -> bool:

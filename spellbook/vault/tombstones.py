@@ -22,7 +22,6 @@ from spellbook.system import disk, platform, sqlite
 from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
 from spellbook.system.lock import tell
 from spellbook.text import sentences
-from spellbook.text.sentences import MOSTLY
 from spellbook.text.unicode import is_markdown
 from spellbook.vault.entries import Change, EntryDraft
 from spellbook.vault.journal import BY_ITSELF, CALLER
@@ -86,7 +85,7 @@ class Tombstones:
         Raises StorageError for an agent if the tombstones cannot be read.
         """
         is_agent = CALLER.get() is not None
-        least = 0.0 if draft.again and not is_agent else MOSTLY
+        least = 0.0 if draft.again and not is_agent else sentences.MOSTLY
         is_text = [each for each in changes if is_markdown(each.path) and not each.path.startswith(f"{TRASH}/")]
         old = [each.before for each in is_text if isinstance(each.before, bytes)]
         for change in is_text if draft.verb not in _OWN_CHECK else ():
@@ -95,7 +94,7 @@ class Tombstones:
                 raise _refusal(stone, is_agent=is_agent)
             draft.lifted.update(stone.hashes if stone else ())
 
-    def found(self, path: str, new: bytes, old: Sequence[bytes] = (), least: float = MOSTLY) -> Stone | None:
+    def found(self, path: str, new: bytes, old: Sequence[bytes] = (), least: float = sentences.MOSTLY) -> Stone | None:
         """
         Return the tombstone of the text that a note at `path` gets, with bytes `old` before; None for none.
 

@@ -13,7 +13,6 @@ from spellbook.system.errors import (
 from spellbook.vault import names
 from spellbook.vault.journal import net
 from spellbook.vault.mover import Mover
-from spellbook.vault.names import IGNORE_FILE
 from spellbook.vault.obsidian import SETTINGS
 from spellbook.vault.revert import Step, revert
 from spellbook.vault.trash import Trash
@@ -83,6 +82,6 @@ class Vault(Mover):
         self.check_target(path)
         if not self.is_note(path):
             raise InvalidInput(
-                f"{IGNORE_FILE if self.ignores(path) else SETTINGS} leaves out {path[:200]!r}.",
+                f"{names.IGNORE_FILE if self.ignores(path) else SETTINGS} leaves out {path[:200]!r}.",
                 "What is written there is never found: choose another topic or title.",
             )

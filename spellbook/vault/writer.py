@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from spellbook.notes.files import MOST_BYTES
 from spellbook.settings import paths
-from spellbook.settings.paths import MARKER
 from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.system.lazy import lazy
@@ -90,7 +89,7 @@ class Writer(Folder):
 
     def litter(self) -> list[str]:
         """Return the whole paths of temporary files in the state folder, and in the folders that `walk` leaves out."""
-        folders = (self.root / names.TRASH, self.root / MARKER, self._state)
+        folders = (self.root / names.TRASH, self.root / paths.MARKER, self._state)
         own = (found for folder in folders if not folder.is_symlink() for found in platform.walk(folder))
         return [
             os.path.join(place, name) for place, _, files in own for name in files if disk.TEMPORARY.fullmatch(name)
