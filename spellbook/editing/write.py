@@ -229,8 +229,9 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]
         if chunk.text.strip():
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()
+    is_compared = len(body) <= _MOST_COMPARED
     for chunk, value, _ in near:
-        if value >= duplicates.LIKELY and len(body) <= _MOST_COMPARED and overturns(body, chunk.text):
+        if value >= duplicates.LIKELY and is_compared and overturns(body, chunk.text):
             continue
         if value >= duplicates.DUPLICATE:
             same.setdefault(chunk.id, (chunk, round(value, 3), "meaning"))
@@ -239,13 +240,18 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]
             ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in sides)
             if len(ours & theirs) >= max(2, min(len(ours), len(theirs)) / 2):
                 same.setdefault(chunk.id, (chunk, round(value, 3), "labels"))
-    ordered = sorted(same.values(), key=lambda row: -row[1])
-    repeated = []
-    for chunk, value, how in ordered[:5]:
-        changed = contradiction(chunk.text, body) if len(body) <= _MOST_COMPARED else ()
-        difference = unified(chunk.text.strip(), body)
-        repeated.append(Duplicate(chunk.id, chunk.path, chunk.title, value, difference, how, changed))
-    return repeated
+    return [
+        Duplicate(
+            chunk.id,
+            chunk.path,
+            chunk.title,
+            value,
+            unified(chunk.text.strip(), body),
+            how,
+            contradiction(chunk.text, body) if is_compared else (),
+        )
+        for chunk, value, how in sorted(same.values(), key=lambda row: -row[1])[:5]
+    ]
 
 
 def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_NearChunk]:

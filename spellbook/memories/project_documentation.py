@@ -251,14 +251,12 @@ class Wikis:
 
 def _of_project(project: Path, *, is_needed: bool) -> dict[Path, str]:
     """Return the project's wiki and its name, if there is one. Raises PermissionDenied for a link that leads out."""
-    for name in FOLDERS:
-        if os.path.isdir(project / name):
-            real = _real(project / name)
-            if real.is_relative_to(_real(project)):
-                return {real: name}
-            if is_needed:
-                raise PermissionDenied(f"{project / name} is a link to {real}, out of the project.", _NAME_ONE)
-            break
+    name = next((name for name in FOLDERS if os.path.isdir(project / name)), "")
+    real = _real(project / name)
+    if name and real.is_relative_to(_real(project)):
+        return {real: name}
+    if name and is_needed:
+        raise PermissionDenied(f"{project / name} is a link to {real}, out of the project.", _NAME_ONE)
     return {}
 
 

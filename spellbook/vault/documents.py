@@ -130,10 +130,6 @@ class Shown(Vault):
         """Return the stamp of a note; None if it is not shown."""
         return self._folder.stamp(path) if path in self._there else None
 
-    def spelled(self, path: str) -> Stamp | None:
-        """Return the stamp of a note that has exactly this path; None if it is not shown."""
-        return self._folder.spelled(path) if path in self._there else None
-
     def locate(self, path: str, *, known: bool = False) -> Path:
         """Return the file of a note. Raises MemoryNotFound if it is not shown."""
         if path not in self._there:

@@ -216,7 +216,8 @@ class Folder:
         try:
             with disk.swapped(place) as file:
                 if getattr(os.fstat(file.fileno()), "st_flags", 0) & platform.SF_DATALESS:
-                    raise _away(path)
+                    away = _away(path)
+                    raise HeldBack(away.message, away.hint)
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
             self.check_here(path)
@@ -298,9 +299,9 @@ class Folder:
         return listing.real_inside(self.root, path) != ""
 
 
-def _away(path: str) -> HeldBack:
+def _away(path: str) -> UnreadableNote:
     """Return the error for a file whose bytes are in iCloud alone."""
-    return HeldBack(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
+    return UnreadableNote(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
 
 
 def _placeholder(place: Path) -> Path:

@@ -57,24 +57,21 @@ class Tombstones:
 
     def keep(self, erased: Iterable[tuple[str, str]], by: str) -> list[bytes]:
         """Keep the sentences of erased texts, each as its note's id and the text; return the hashes that are new."""
-        with self._errors():
-            if not self._file.exists():
-                self._begin()
-            with self._open("IMMEDIATE") as (database, key):
-                day, new = dt.datetime.now().date().isoformat(), list[bytes]()
-                for note, text in erased:
-                    hashes = _hashes(key, frozenset().union(*sentences.ways(text)))
-                    known = _known(database, hashes)
-                    rows = [(each, day, note, by and known.get(each, ("", by))[1]) for each in hashes]
-                    database.executemany("INSERT OR REPLACE INTO stones VALUES (?, ?, ?, ?)", rows)
-                    new += hashes - known.keys()
-                older = "SELECT rowid FROM stones ORDER BY rowid DESC LIMIT -1 OFFSET ?"
-                database.execute(f"DELETE FROM stones WHERE rowid IN ({older})", (MOST,))
-                return new
+        with self._open("IMMEDIATE") as (database, key):
+            day, new = dt.datetime.now().date().isoformat(), list[bytes]()
+            for note, text in erased:
+                hashes = _hashes(key, frozenset().union(*sentences.ways(text)))
+                known = _known(database, hashes)
+                rows = [(each, day, note, by and known.get(each, ("", by))[1]) for each in hashes]
+                database.executemany("INSERT OR REPLACE INTO stones VALUES (?, ?, ?, ?)", rows)
+                new += hashes - known.keys()
+            older = "SELECT rowid FROM stones ORDER BY rowid DESC LIMIT -1 OFFSET ?"
+            database.execute(f"DELETE FROM stones WHERE rowid IN ({older})", (MOST,))
+            return new
 
     def lift(self, hashes: Collection[bytes]) -> None:
         """Take tombstones away."""
-        with self._errors(), self._open("IMMEDIATE") as (database, _):
+        with self._open("IMMEDIATE") as (database, _):
             database.executemany("DELETE FROM stones WHERE hash = ?", [(each,) for each in hashes])
 
     def check(self, changes: Sequence[Change], draft: EntryDraft) -> None:
@@ -118,19 +115,19 @@ class Tombstones:
 
     def first_day(self) -> str:
         """Return the day of the oldest tombstone; "~", which is after all days, without any."""
-        with self._errors(), self._open() as (database, _):
+        with self._open() as (database, _):
             return database.execute("SELECT min(day) FROM stones").fetchone()[0] or "~"
 
     def among(self, texts: Iterable[tuple[str, str, str]], least: float) -> Iterator[str]:
         """Yield the names of those texts, each with a name and a day, that mostly say what was erased until then."""
-        with self._errors(), self._open() as (database, key):
+        with self._open() as (database, key):
             known = dict(database.execute("SELECT hash, day FROM stones"))
             for name, day, text in texts:
                 if sentences.are_mostly(text, least, partial(_was_erased, known, key, day)):
                     yield name
 
     def _over(self, ways: Sequence[frozenset[str]], least: float) -> Stone | None:
-        with self._errors(), self._open() as (database, key):
+        with self._open() as (database, key):
             hashes = [_hashes(key, way) for way in ways]
             known = _known(database, frozenset().union(*hashes))
         found = [known.keys() & way for way in hashes if len(known.keys() & way) >= max(1, least * len(way))]
@@ -157,13 +154,12 @@ class Tombstones:
 
     @contextlib.contextmanager
     def _open(self, kind: str = "DEFERRED") -> Iterator[tuple[Any, bytes]]:
-        with sqlite.there(self._file, kind) as database:
-            yield database, database.execute("SELECT key FROM secret").fetchone()[0]
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+        """Open the file, and yield its key too; to be changed, it is made if it is not there."""
         try:
-            yield
+            if kind == "IMMEDIATE" and not self._file.exists():
+                self._begin()
+            with sqlite.there(self._file, kind) as database:
+                yield database, database.execute("SELECT key FROM secret").fetchone()[0]
         except (StorageError, OSError, TypeError) as error:  # TypeError: it has no key
             raise StorageError(
                 f"{self._file}: what was erased before cannot be read ({error}).",
