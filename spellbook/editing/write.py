@@ -83,9 +83,10 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
-    replaced = [superseding.meant(index, checked.meta.get(SUPERSEDES)) for checked in memories]
+    named = [checked.meta.get(SUPERSEDES) for checked in memories]
+    replaced = [superseding.meant(index, ids) if ids else [] for ids in named]
     memories = [
-        replace(checked, meta={**checked.meta, **superseding.replacing(old)})
+        replace(checked, meta={**checked.meta, **superseding.replacing(old)}) if old else checked
         for checked, old in zip(memories, replaced, strict=True)
     ]
     now = dt.datetime.now().astimezone()

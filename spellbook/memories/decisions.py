@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing.scribed import Duplicate, WrittenNote
-from spellbook.editing.superseding import meant, named, replacing
+from spellbook.editing.superseding import SAME_WORK, meant, named, replacing
 from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
@@ -32,12 +32,6 @@ from spellbook.text.unicode import door
 
 _NEAR = 0.75
 """Score from which on a living decision of the topic is named as one that may be superseded. By hand."""
-
-_SAME_WORK = 0.5
-"""
-Score by meaning from which on a checkpoint is about the same work as an earlier one of its topic. Of 36 checkpoints of
-12 pieces of work 88 % reach it with the one before, and 3 % with one of other work.
-"""
 
 _WHOLE_TOPIC = ("topic", ["topic"], ("topic",))
 _MOST_NEAR = 5
@@ -192,7 +186,7 @@ class Decisions(Opened):
         now = dt.datetime.now().astimezone()
         topic = self.index.scope or _SESSION
         own: dict[str, Any] = {"category": labels.CHECKPOINT, "topic": topic, "status!": "archived"}
-        near = self._answer("memorize", summary, filter=own, min_score=_SAME_WORK).hits
+        near = self._answer("memorize", summary, filter=own, min_score=SAME_WORK).hits
         # All checkpoints name the same questions: one of them says nothing about the work.
         before = [hit for hit in near if "question" not in hit.why.get("semantic", {}).get("parts", ())][:1]
         chunk = {

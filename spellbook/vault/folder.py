@@ -191,8 +191,9 @@ class Folder:
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a file's bytes and stamp. Raises MemoryNotFound, UnreadableNote (too large, or not to be opened)."""
-        gone = MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
-        with self._open(path, gone) as file:
+        with self._open(
+            path, lambda: MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
+        ) as file:
             status = os.fstat(file.fileno())
             if status.st_size > MOST_BYTES:
                 raise too_large(path, status.st_size)
@@ -205,12 +206,13 @@ class Folder:
 
     def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
-        gone = MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
-        with self._open(path, gone) as file:
+        with self._open(
+            path, lambda: MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
+        ) as file:
             yield from disk.pieces_of(file, size)
 
     @contextlib.contextmanager
-    def _open(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
+    def _open(self, path: str, gone: Callable[[], MemoryNotFound]) -> Iterator[BufferedReader]:
         """Open a file. Raises UnreadableNote, and `gone` if there is none."""
         place = self.locate(path)
         try:
@@ -222,7 +224,7 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError) as error:
             self.check_here(path)
             self.check_there()
-            raise gone from error
+            raise gone() from error
         except OSError as error:
             raise UnreadableNote(
                 f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
