@@ -174,9 +174,7 @@ def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entr
             hint = "Write 10m, 2h, 3d, or a time such as 2026-10-15 14:30."
             raise InvalidInput(f"{since!r:.80} is not a time.", hint)
         return [entry for entry in entries if entry.at >= begin]
-    if not entries:
-        return []
-    if session := entries[0].session:
+    if entries and (session := entries[0].session):
         return [entry for entry in entries if entry.session == session]
     run = entries[:1]
     for entry in entries[1:]:

@@ -119,7 +119,7 @@ class Shown(Vault):
     def walk(self) -> Listing:
         """Return the notes that are shown now."""
         self._there = self._listed()
-        return Listing(dict(self._there), (), ())
+        return Listing(dict(self._there), [], [], [], [])
 
     @property
     def lies_in(self) -> Folder:

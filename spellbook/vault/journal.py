@@ -20,13 +20,34 @@ from typing import Any
 
 from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.system.errors import MemoryNotFound, StorageError
-from spellbook.system.sqlite import BUSY_SECONDS, Database
+from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 from spellbook.vault import lineage
 from spellbook.vault.entries import INODE, Change, Entry, EntryDraft, Trace
 from spellbook.vault.folder import digest
-from spellbook.vault.journal_tables import FORM, build
 
 FILE = "journal.db"
+_FORM = 5
+"""The number of the form of the journal's tables."""
+
+_TABLES = """
+    -- `session` is the one that the change was made in, as the client names it, "" for all others; `caller` is an
+    -- agent's CALLER, "" for a person.
+    CREATE TABLE entries (
+        entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
+        whole INTEGER DEFAULT 0, session TEXT NOT NULL DEFAULT '', caller TEXT NOT NULL DEFAULT ''
+    );
+    CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
+    CREATE TABLE changes (
+        change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT,
+        after TEXT, mode INTEGER
+    );
+    CREATE INDEX changes_entry ON changes (entry);
+    CREATE INDEX changes_path ON changes (path);
+    CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
+"""
+
+_WITH_CALLER = "ALTER TABLE entries ADD COLUMN caller TEXT NOT NULL DEFAULT '';"
+
 
 CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
 """
@@ -63,7 +84,7 @@ class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = JOURNAL_MB * 1_000_000, most_days: float = JOURNAL_DAYS) -> None:
-        self._database = Database(state / FILE, FORM, build, {}, "journal of changes", _LOSS)
+        self._database = Database(state / FILE, _FORM, _build, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
         self._here = _Here()
@@ -291,6 +312,11 @@ class Journal:
             )
             """
         )
+
+
+def _build(connection: Any, form: int) -> None:
+    """Make the tables in an empty file (form 0), or of those of an earlier form."""
+    run_script(connection, _WITH_CALLER if form else _TABLES)
 
 
 def inode_of(place: Path) -> str:
