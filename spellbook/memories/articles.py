@@ -87,14 +87,13 @@ class Articles(Opened):
         _refuse_secrets(own_words, "", force)
         if is_one and (there := self._saved_from(address)):
             return self._again(there, names, labels)
-        reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
-        if reading:
-            reading()
+        tell: Progress = step or (lambda *_: None)
+        reading = partial(tell, f"reading {one_line(address)}", 0, 2)
+        reading()
         page = pages.read(source, text, reading)
         if not page.markdown.strip():
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
-        if step:
-            step("writing", 1, 2)
+        tell("writing", 1, 2)
         own = (page.canonical or page_address.normalized(page.url)) if is_url else address
         meta = _header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
@@ -106,8 +105,7 @@ class Articles(Opened):
             if there := self._saved_from(own, None if is_one else page.markdown.strip("\n")):
                 return self._again(there, names, labels, address)
             done = self._scribe(chunk, category=form.CATEGORY, force=True, again=force, untrusted=not text)
-        if step:
-            step("saved", 2, 2)
+        tell("saved", 2, 2)
         return self._saved(done.written[0].path, "saved")
 
     def find(self, query: str, category: str = "", limit: int = 5) -> Answer:
@@ -238,8 +236,7 @@ def _categories_of(categories: Sequence[str]) -> list[str]:
 
 def _labels_of(metadata: object) -> ArticleLabels:
     """Return the caller's labels of an article. Raises InvalidInput."""
-    if metadata is None:
-        return ArticleLabels()
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, Mapping):
         raise InvalidInput("metadata must be an object.", f"Its keys are {', '.join(_KEYS)}.")
     if unknown := [str(key) for key in metadata if key not in _KEYS]:
