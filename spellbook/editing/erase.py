@@ -54,23 +54,18 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     """
     with _for_good(index, hard) as traces:
         [chunk, *_], is_note = named(index, id, to_change=True)
-        siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
+        siblings = index.catalog.at(chunk.path)
         what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
         if is_note or whole or len(siblings) == 1:
-            traces.add(index, siblings)
-            with index.vault.change("forget", what or called, for_good=hard):
-                kept, warnings = _remove(index, [chunk.path], hard)
-            gone, count, title = siblings, sections(siblings), flat(chunk.title)
-            erased = f"the note {title} ({counted(count, 'section')})" if count > 1 else f"the note {title}"
-        else:
-            traces.add(index, [chunk])
-            kept, warnings = _erase_section(index, chunk, what, hard)
-            gone, erased = [chunk], _place_of(chunk, siblings)
+            count, title = sections(siblings), flat(chunk.title)
+            called = f"the note {title} ({counted(count, 'section')})" if count > 1 else f"the note {title}"
+            return _erase_whole(index, traces, siblings, called, what or (id if is_note else chunk.note), hard=hard)
+        traces.add(index, [chunk])
+        trash, warnings = _erase_section(index, chunk, what or chunk.id, hard)
         sync.scan_paths(index, [chunk.path])
         if not hard:
             embed_note(index, chunk.path)
-        trash = tuple(filter(None, kept))
-        return Erased(erased, tuple(row.id for row in gone), trash, index.catalog.generation, warnings)
+        return Erased(_place_of(chunk, siblings), (chunk.id,), trash, index.catalog.generation, warnings)
 
 
 def _place_of(chunk: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
@@ -96,13 +91,26 @@ def erase_notes(
     index: Index, stored: Sequence[StoredChunk], called: str, what: str, verb: str = "forget", *, hard: bool = False
 ) -> Erased:
     """Erase whole notes as one change, or none if one was edited (Conflict); `called`, `verb`, `what` describe it."""
-    paths = list(dict.fromkeys(chunk.path for chunk in stored))
     with _for_good(index, hard) as traces:
-        traces.add(index, stored)
-        with index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
-            kept, warnings = _remove(index, paths, hard, is_asked=verb != "tidy")
-    ids, trash = tuple(chunk.id for chunk in stored), tuple(filter(None, kept))
-    return Erased(called, ids, trash, index.catalog.generation, warnings)
+        return _erase_whole(index, traces, stored, called, _NAMELESS if hard else what, verb, hard=hard)
+
+
+def _erase_whole(
+    index: Index,
+    traces: Traces,
+    stored: Sequence[StoredChunk],
+    called: str,
+    what: str,
+    verb: str = "forget",
+    *,
+    hard: bool,
+) -> Erased:
+    """Erase the notes of chunks as `erase_notes` does, and add them to `traces`."""
+    traces.add(index, stored)
+    paths = list(dict.fromkeys(chunk.path for chunk in stored))
+    with index.vault.change(verb, what, for_good=hard):
+        trash, warnings = _remove(index, paths, hard, is_asked=verb != "tidy")
+    return Erased(called, tuple(chunk.id for chunk in stored), trash, index.catalog.generation, warnings)
 
 
 @contextlib.contextmanager
@@ -135,8 +143,12 @@ def _buried(index: Index, texts: Sequence[tuple[str, str]]) -> Iterator[tuple[st
 
 def _remove(
     index: Index, paths: Sequence[str], hard: bool, *, is_asked: bool = True
-) -> tuple[list[str | None], tuple[str, ...]]:
-    """Remove whole notes if all are as the index knows them, else none; with tombstones if `is_asked`."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """
+    Remove whole notes if all are as the index knows them, else none, with tombstones if `is_asked`.
+
+    Return the paths in the trash, and warnings.
+    """
     known = index.catalog.notes.known(paths)
     there = [path for path in paths if index.vault.stamp(path)]  # the others were deleted in the meantime
     there = there or ([] if hard else [paths[0]])
@@ -149,7 +161,8 @@ def _remove(
     texts = [_text(path, index.vault.read(path)[0]) for path in there if is_asked]
     try:
         with _buried(index, texts) if is_asked else contextlib.nullcontext(()) as warnings:
-            return [index.vault.trash.remove(path, known[path].sha256, hard=hard) for path in there], warnings
+            kept = [index.vault.trash.remove(path, known[path].sha256, hard=hard) for path in there]
+            return tuple(filter(None, kept)), warnings
     finally:
         sync.scan_paths(index, paths)
 
@@ -162,7 +175,8 @@ def _text(path: str, data: bytes) -> tuple[str, str]:
     return _NAMELESS, ""
 
 
-def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> tuple[list[str | None], tuple[str, ...]]:
+def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Remove one section as `_remove` does notes."""
     for _ in range(TRIES):
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
@@ -174,10 +188,10 @@ def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> t
         name = f"{without_ending(chunk.path.rpartition('/')[2])} {piece.suffix.strip('#')}".strip()
         try:
             texts = [(note.declared_id or _NAMELESS, piece.text)]
-            with index.vault.change("forget", what or chunk.id, for_good=hard), _buried(index, texts) as warnings:
-                kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)
+            with index.vault.change("forget", what, for_good=hard), _buried(index, texts) as warnings:
+                trash = () if hard else (index.vault.trash.keep(chunk.path, name, copy),)
                 index.vault.write(chunk.path, left, digest(data))
-            return [kept], warnings
+            return trash, warnings
         except Conflict:
             continue
     raise keeps_changing(chunk.path)

@@ -65,11 +65,12 @@ def forget(index: Index, traces: Traces) -> None:
     failed: list[StorageError] = []
     for step in STEPS:
         try:
-            step(index, traces)
+            with disk.explain_errors(str(index.config.state)):
+                step(index, traces)
         except StorageError as error:
             failed.append(error)
-        except OSError as error:
-            failed.append(disk.storage_error(str(index.config.state), error))
+        except Unavailable as error:
+            failed.append(StorageError(f"Chroma still has vectors: {error}.", "Try again in a moment."))
     if failed:
         problem = f"The state folder may still hold text that was erased: {failed[0].message}"
         raise StorageError(problem, f"{failed[0].hint} Then repeat the command, even if it finds nothing.")
@@ -102,26 +103,20 @@ def _catalog(index: Index, traces: Traces) -> None:
 def _server(index: Index, traces: Traces) -> None:
     """Delete vectors that no other note has from a Chroma server, which several machines share."""
     if isinstance(index.chroma, Server) and (gone := traces.keys - index.catalog.vectors.of([*traces.keys]).keys()):
-        try:
-            index.chroma.forget(sorted(gone))
-        except Unavailable as error:
-            raise StorageError(f"The Chroma server still has vectors: {error}.", "Try again in a moment.") from error
+        index.chroma.forget(sorted(gone))
 
 
 def _copies(index: Index, traces: Traces) -> None:
     """Delete Chroma's files, rows of indexes for limited tokens, damaged files and seals: they are made anew."""
     chroma = index.chroma.locked(BUSY_SECONDS) if isinstance(index.chroma, Chroma) else contextlib.nullcontext()
-    try:
-        with disk.explain_errors(str(index.config.state)), chroma:
-            index.chroma.close()
-            for folder in index.config.state.glob("sees-*"):
-                # It may be open in a server, and Windows deletes no such file.
-                with contextlib.closing(Catalog.open(folder)) as catalog:
-                    catalog.upkeep.begin_anew()
-            for copy in chain(*map(index.config.state.glob, _COPIES)):
-                shutil.rmtree(copy) if copy.is_dir() else platform.discard(copy)
-    except Unavailable as error:
-        raise StorageError(f"Chroma could not be deleted: {error}.", "Try again in a moment.") from error
+    with chroma:
+        index.chroma.close()
+        for folder in index.config.state.glob("sees-*"):
+            # It may be open in a server, and Windows deletes no such file.
+            with contextlib.closing(Catalog.open(folder)) as catalog:
+                catalog.upkeep.begin_anew()
+        for copy in chain(*map(index.config.state.glob, _COPIES)):
+            shutil.rmtree(copy) if copy.is_dir() else platform.discard(copy)
 
 
 def _logs(index: Index, traces: Traces) -> None:

@@ -140,7 +140,7 @@ def _replace_value(header: str, key: yaml.Node, node: yaml.Node, value: object, 
         end = alias.end() if alias else colon
         return f"{header[:colon]} {dump(value)}{header[end:]}"
     if isinstance(node, yaml.SequenceNode) and isinstance(old, list) and isinstance(value, list):
-        edited = _edit_list(header, node, old, value) or _append(header, key, node, old, value)
+        edited = _edit_list(header, key, node, old, value)
         if edited is not None:
             return edited
     end = _end(key, node)
@@ -150,18 +150,6 @@ def _replace_value(header: str, key: yaml.Node, node: yaml.Node, value: object, 
     style = getattr(node, "style", None)
     quote = style if isinstance(value, str) and style in {"'", '"'} else None
     return f"{header[:colon]} {dump(value, quote)}{comments}{tail}{header[end:]}"
-
-
-def _append(header: str, key: yaml.Node, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
-    """Append to a list of any values where nothing else was asked, else None."""
-    if not node.value or len(value) <= len(old) or not same(value[: len(old)], old):
-        return None
-    at, added = _end(key, node.value[-1]), value[len(old) :]
-    if node.flow_style:
-        return f"{header[:at]}, {dump(added)[1:-1]}{header[at:]}"
-    indent = header[max(header.rfind(end, 0, node.start_mark.index) for end in "\r\n") + 1 : node.start_mark.index]
-    at = _line_end(header, at)
-    return header[:at] + "".join(f"{indent}- {dump(item)}{newline(header)}" for item in added) + header[at:]
 
 
 def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
@@ -187,22 +175,26 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from _leaves(child)
 
 
-def _edit_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
+def _edit_list(
+    header: str, key: yaml.Node, node: yaml.SequenceNode, old: list[object], value: list[object]
+) -> str | None:
     """Remove items of a list and append to it where nothing else was asked, else None."""
     items, first, end = node.value, node.start_mark.index, node.end_mark.index
-    if any(not (isinstance(item, yaml.ScalarNode) and first <= item.start_mark.index < end) for item in items):
-        return None  # nested values, or an alias, which has the marks of its anchor
+    if any(not first <= item.start_mark.index < end for item in items):
+        return None  # an alias, which has the marks of its anchor
     kept: list[int] = []
     for i, item in enumerate(old):
         if len(kept) < len(value) and same(item, value[len(kept)]):
             kept.append(i)
     if not kept:
         return None
-    edited = _edit_flow if node.flow_style else _edit_block
-    return edited(header, items, kept, value[len(kept) :])
+    added = value[len(kept) :]
+    if node.flow_style:
+        return _edit_flow(header, items, kept, added)
+    return _edit_block(header, items, [_line_end(header, _end(key, item)) for item in items], kept, added)
 
 
-def _edit_flow(header: str, items: Sequence[yaml.ScalarNode], kept: Sequence[int], added: Sequence[object]) -> str:
+def _edit_flow(header: str, items: Sequence[yaml.Node], kept: Sequence[int], added: Sequence[object]) -> str:
     """Return the header with the `kept` items of a list on one line, and `added` ones behind them."""
     bounds = [*(item.start_mark.index for item in items), items[-1].end_mark.index]
     last = items[kept[-1]]
@@ -213,16 +205,13 @@ def _edit_flow(header: str, items: Sequence[yaml.ScalarNode], kept: Sequence[int
 
 
 def _edit_block(
-    header: str, items: Sequence[yaml.ScalarNode], kept: Sequence[int], added: Sequence[object]
+    header: str, items: Sequence[yaml.Node], ends: Sequence[int], kept: Sequence[int], added: Sequence[object]
 ) -> str | None:
-    """Return the header with the `kept` items of a list of lines, and `added` ones behind them, else None."""
-    last = items[kept[-1]]
+    """Return the header with the `kept` items of a list of lines, which end there, and `added` ones, else None."""
     starts = [max(header.rfind(end, 0, item.start_mark.index) for end in "\r\n") + 1 for item in items]
-    ends = [_line_end(header, item.end_mark.index) for item in items]
-    is_shared = header[starts[0] : items[0].start_mark.index].strip() != "-"  # the first item's line has more
-    if (is_shared and kept[0]) or (added and last.style in {"|", ">"}):
-        return None
+    if kept[0] and header[starts[0] : items[0].start_mark.index].strip() != "-":
+        return None  # the first item's line has more
     cuts = [(start, stop, "") for i, (start, stop) in enumerate(zip(starts, ends, strict=True)) if i not in kept]
-    indent, at = header[starts[kept[-1]] : last.start_mark.index], ends[kept[-1]]
+    indent, at = header[starts[kept[-1]] : items[kept[-1]].start_mark.index], ends[kept[-1]]
     cuts.append((at, at, "".join(f"{indent}{dump(item)}{newline(header)}" for item in added)))
     return links.replaced(header, sorted(cuts))

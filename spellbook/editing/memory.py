@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -206,33 +206,24 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
         elif not _plain(value):
             findings.errors.append(f"metadata.{key} holds something that YAML cannot keep")
         else:
-            meta[key] = _kept(key, value, findings)
+            meta[key] = _FORMS[key](key, value, findings) if key in _FORMS else value
     return meta
 
 
-def _kept(key: str, value: Any, findings: Findings) -> object:
-    """Return the value of a key as it goes into a frontmatter; `findings` get an error if it is none for this key."""
-    if key in LISTS:
-        return _list(key, value, findings)
-    if key in TEXTS:
-        return _line(key, value, findings)
-    if key in VALID:
-        kept = load_value(str(value))
-        if bound(str(kept)) is None:
-            findings.errors.append(
-                f"metadata.{key} is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
-            )
-        return kept
-    if key == "entities":
-        return _entities(value, findings)
-    if key == "importance":
-        return _importance(key, value, findings)
-    if key == "pinned":
-        is_pinned = str(value).lower() in {"true", "1"}
-        if not is_pinned and str(value).lower() not in {"false", "0"}:
-            findings.errors.append(f"metadata.{key} must be true or false, not {value!r:.40}")
-        return is_pinned
-    return value
+def _date(key: str, value: Any, findings: Findings) -> object:
+    kept = load_value(str(value))
+    if bound(str(kept)) is None:
+        findings.errors.append(
+            f"metadata.{key} is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
+        )
+    return kept
+
+
+def _flag(key: str, value: Any, findings: Findings) -> object:
+    is_on = str(value).lower() in {"true", "1"}
+    if not is_on and str(value).lower() not in {"false", "0"}:
+        findings.errors.append(f"metadata.{key} must be true or false, not {value!r:.40}")
+    return is_on
 
 
 def _list(key: str, value: Any, findings: Findings) -> object:
@@ -259,7 +250,7 @@ def _importance(key: str, value: Any, findings: Findings) -> object:
     return level
 
 
-def _entities(value: object, findings: Findings) -> list[Any]:
+def _entities(_: str, value: Any, findings: Findings) -> object:
     result: list[Any] = []
     for entity in value if isinstance(value, list | tuple) else [value]:
         name = entity.get("name") if isinstance(entity, Mapping) else entity
@@ -273,6 +264,17 @@ def _entities(value: object, findings: Findings) -> list[Any]:
             )
         result.append({"name": name.strip(), **({"type": str(kind)} if kind is not None else {})})
     return result
+
+
+_FORMS: Mapping[str, Callable[[str, Any, Findings], object]] = {
+    **dict.fromkeys(LISTS, _list),
+    **dict.fromkeys(TEXTS, _line),
+    **dict.fromkeys(VALID, _date),
+    "entities": _entities,
+    "importance": _importance,
+    "pinned": _flag,
+}
+"""Returns the value of a key as it goes into a frontmatter; the findings get an error if it is none for the key."""
 
 
 def _plain(value: object, depth: int = 0) -> bool:

@@ -91,42 +91,37 @@ class Relinking:
                 note = parse(path, note.encode(note.text[len(head) :]))
             done = mend_cards(path, note.text, mend) if path.endswith(names.CANVAS) else mend(note)
         except (MemoryNotFound, UnreadableNote) as error:
-            return self.fail(path, error, at)
+            return self.leave(Fault.of(path, error, at))
         if done.left:
             lines = ", ".join(str(link.line) for link in done.left)
             why = "no spelling leads there" if note.editable else note.faults[-1].reason
-            self.leave(path, f"links on line {lines} are as they were ({why})")
+            self.leave(Fault(path, 0, f"links on line {lines} are as they were ({why})"))
         if done.count and path in self.others and not mode_of(self.vault.locate(at)) & 0o222:
-            self.leave(path, "it is read-only; its links are as they were")
+            self.leave(Fault(path, 0, "it is read-only; its links are as they were"))
         elif done.count:
             self.texts[path] = data, note.encode(head + done.text), done.count
 
-    def fail(self, path: str, error: SpellbookError, at: str = "") -> None:
-        """Plan nothing for the file at `path`, that was at `at`, because of an error."""
-        self.texts.pop(path, None)
-        self.left.append(Fault.of(path, error, at))
-
-    def leave(self, path: str, why: str) -> None:
-        """Plan nothing for the file at `path`, and say why."""
-        self.texts.pop(path, None)
-        self.left.append(Fault(path, 0, why))
+    def leave(self, fault: Fault) -> None:
+        """Plan nothing for a file, and say why."""
+        self.texts.pop(fault.path, None)
+        self.left.append(fault)
 
     def write(self) -> dict[str, StorageError]:
         """Write the new texts, planned again in files that changed meanwhile; return the errors of the disk by path."""
         failed: dict[str, StorageError] = {}
-        wanted = [*self.texts]
+        wanted = dict(self.texts)
         for _ in range(_TRIES):
-            if not wanted:
-                break
-            new = {path: (self.texts[path][1], digest(self.texts[path][0])) for path in wanted}
+            new = {path: (after, digest(before)) for path, (before, after, _) in wanted.items()}
             errors = self.vault.write_all(new)
             failed |= {path: error for path, error in errors.items() if isinstance(error, StorageError)}
-            changed = [path for path in errors if path not in failed]
+            changed = errors.keys() - failed.keys()
             for path in changed:
                 self.plan(path, path, self.mends[path])
-            wanted = [path for path in changed if path in self.texts]
+            wanted = {path: text for path, text in self.texts.items() if path in changed}
+            if not wanted:
+                break
         for path in wanted:
-            self.leave(path, "the file keeps changing, and is as it was")
+            self.leave(Fault(path, 0, "the file keeps changing, and is as it was"))
         return failed
 
     def changed(self) -> tuple[RelinkedNote, ...]:
@@ -159,7 +154,7 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
             for path, error in planned.write().items():
                 if path not in planned.others:
                     raise error
-                planned.fail(path, error)
+                planned.leave(Fault.of(path, error))
         paths = [*(path for pair in shift.moved.items() for path in pair), *planned.texts]
         sync.scan_paths(index, [path for path in dict.fromkeys(paths) if names.is_note(path)])
         return _report(index, old, new, shift, planned)
@@ -175,11 +170,10 @@ def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
         return None
     if entry.verb != VERB:
         return None
-    first = [trace.path for trace in entry.traces[:2]]
-    if entry.what and len(first) == 2 and _TO.join(first).startswith(entry.what):  # a long name is cut there
-        return first[0], first[1]
-    old, arrow, new = entry.what.partition(_TO)  # 0.2.0 recorded the notes of a folder, and not the folder itself
-    return (old, new) if arrow and _TO not in new else None
+    paths = [trace.path for trace in entry.traces[:2]]
+    # A long name is cut there, and that of a file that was erased for good since is not there.
+    is_kept = len(paths) == 2 and entry.what and _TO.join(paths).startswith(entry.what)
+    return (paths[0], paths[1]) if is_kept else None
 
 
 # -- planning
@@ -229,7 +223,7 @@ def _leave_mentions(planned: Relinking, shift: Shift, files: Sequence[str], old:
         with contextlib.suppress(SpellbookError):
             mentioned = _NAMED.findall(decode(path, planned.vault.read(path)[0])[0])
             if any(without_ending(folded(name).strip().strip("/")) in wanted for name in mentioned):
-                planned.leave(shift.now(path), f"it names {old}, and is as it was")
+                planned.leave(Fault(shift.now(path), 0, f"it names {old}, and is as it was"))
 
 
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:

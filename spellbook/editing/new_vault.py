@@ -10,7 +10,6 @@ from pathlib import Path
 from spellbook.index.filters import fold
 from spellbook.notes.note import parse
 from spellbook.settings import paths
-from spellbook.settings.paths import MARKER
 from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.vault.folder import Folder
 
@@ -69,7 +68,7 @@ def make(root: Path, *, with_guides: bool = False) -> tuple[list[Path], bool]:
         if is_new := not folder.walk().files or with_guides:
             packaged = Path(paths.starter())
             wanted = {file.relative_to(packaged): file.read_bytes() for file in sorted(packaged.rglob("*.md"))}
-        wanted[Path(MARKER, "config.toml")] = _CONFIG.read_bytes()
+        wanted[Path(paths.MARKER, "config.toml")] = _CONFIG.read_bytes()
         for path in wanted:
             folder.make(path.parent.as_posix())
         for path, data in wanted.items():

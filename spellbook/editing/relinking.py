@@ -64,10 +64,11 @@ class Mended:
 
 def mend(note: Note, source: str, shift: Shift) -> Mended:
     """Rewrite the links of `note`, whose path is the new one, and which was at `source`."""
-    forms: dict[Link, str | None] = {}
-    for link in find(note):
-        if places := shift.wanted(source, link.target, link.is_markdown):
-            forms[link] = retargeted(link, places[0], note.path, places[1], shift.after)
+    forms = {
+        link: retargeted(link, places[0], note.path, places[1], shift.after)
+        for link in find(note)
+        if (places := shift.wanted(source, link.target, link.is_markdown))
+    }
     return rewrite_links(note, forms)
 
 
@@ -78,11 +79,9 @@ def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
     ordered = sorted(forms.items(), key=lambda pair: pair[0].start)
     chosen = {link: form for link, form in ordered if form is not None and link.start >= first}
     left = tuple(link for link in forms if link not in chosen)
-    changes: list[tuple[int, int, str]] = []
-    for link, form in chosen.items():
-        written = note.text[link.start : link.end]
-        if (new := spelled(link, written, form)) != written:
-            changes.append((link.start, link.end, new))
+    written = {link: note.text[link.start : link.end] for link in chosen}
+    new = {link: spelled(link, written[link], form) for link, form in chosen.items()}
+    changes = [(link.start, link.end, text) for link, text in new.items() if text != written[link]]
     if not changes:
         return Mended(note.text, 0, left)
     text = replaced(note.text, changes)

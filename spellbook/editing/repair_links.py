@@ -16,7 +16,6 @@ from spellbook.index.catalog.rows import LinkRow
 from spellbook.index.opened import Index
 from spellbook.notes import dates, links
 from spellbook.notes.files import Fault
-from spellbook.notes.links import Link
 from spellbook.notes.note import Note, parse
 from spellbook.notes.where_links_lead import By, Files, Reached
 from spellbook.system.errors import SpellbookError
@@ -108,7 +107,7 @@ def carry_out(
     if paths and not dry_run:
         with index.vault.change("repair", what):
             for path, error in planned.write().items():
-                planned.fail(path, error)
+                planned.leave(Fault.of(path, error))
         sync.scan_paths(index, [path for path in paths if names.is_note(path)])
     return Offer(broken_links, planned.changed(), tuple(planned.left), index.catalog.generation)
 
@@ -132,7 +131,7 @@ def _plan(index: Index) -> tuple[tuple[BrokenLink, ...], Relinking]:
     return broken_links, planned
 
 
-def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
+def _form(link: links.Link, source: str, wanted: str, files: Files) -> str | None:
     is_relative = link.is_markdown or link.target.startswith(("./", "../"))
     by = By.PATH if "/" in link.target else By.NAME
     by = By.ROOT if link.target.startswith("/") else By.RELATIVE if is_relative else by

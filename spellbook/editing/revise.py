@@ -19,7 +19,6 @@ from spellbook.index.filters import bound, validity
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates
-from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import load_value
 from spellbook.notes.note import Note, parse
 from spellbook.notes.relations import SUPERSEDES
@@ -220,7 +219,7 @@ def embed_note(index: Index, path: str) -> None:
 
 def find_section(
     index: Index, note: Note, chunk: StoredChunk, expected: str | None, sha256: str, wanted: str | None = None
-) -> Chunk:
+) -> chunks.Chunk:
     """Return the section as it is in the file now. Raises Conflict, with a diff to the `wanted` text, if it changed."""
     piece = next((part for part in chunks.cut(note, index.config.chunk_tokens) if part.suffix == chunk.suffix), None)
     seen = expected or hash_of(chunk.text)

@@ -29,7 +29,6 @@ from spellbook.vault import names
 from spellbook.vault.entries import INODE, Entry, Trace
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import BY_ITSELF, CALLER, Journal, net
-from spellbook.vault.names import TRASH
 from spellbook.vault.revert import Step, revert, states
 from spellbook.vault.writer import is_logged
 
@@ -143,12 +142,18 @@ def _plan(index: Index, picked: Entry) -> _UndoPlan:
 def _show(index: Index, plan: _UndoPlan) -> tuple[str, tuple[tuple[str, str, str], ...]]:
     """Return the difference that an undo makes, and the texts of each file in it, before and after."""
     # What a note leaves in the trash, or takes from there, is the note itself.
-    shown = [step for step in plan.steps if not step.path.startswith(f"{TRASH}/")] or plan.steps
-    texts = [(step, _texts_of(index, step, plan.at[step.path])) for step in shown]
-    renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in plan.moved]
-    difference = "\n".join([*renamed, *(_difference_of(index, *each) for each in texts)])
-    is_text = [(step.path, pair) for step, pair in texts if _is_shown(index, step.path)]
-    return difference, tuple((path, _decode(path, now), _decode(path, earlier)) for path, (now, earlier) in is_text)
+    shown = [step for step in plan.steps if not step.path.startswith(f"{names.TRASH}/")] or plan.steps
+    parts = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in plan.moved]
+    changes: list[tuple[str, str, str]] = []
+    for step in shown:
+        texts = _texts_of(index, step, plan.at[step.path])
+        old = f"a/{step.path}" if step.now is not None else "/dev/null"
+        new = f"b/{step.path}" if step.earlier is not None else "/dev/null"
+        parts.append(_compare(index, step.path, texts, old, new))
+        if _is_shown(index, step.path):
+            now, earlier = (_decode(step.path, text) for text in texts)
+            changes.append((step.path, now, earlier))
+    return "\n".join(parts), tuple(changes)
 
 
 def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:
@@ -169,9 +174,7 @@ def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entr
             hint = "Write 10m, 2h, 3d, or a time such as 2026-10-15 14:30."
             raise InvalidInput(f"{since!r:.80} is not a time.", hint)
         return [entry for entry in entries if entry.at >= begin]
-    if not entries:
-        return []
-    if session := entries[0].session:
+    if entries and (session := entries[0].session):
         return [entry for entry in entries if entry.session == session]
     run = entries[:1]
     for entry in entries[1:]:
@@ -232,22 +235,24 @@ def restore(index: Index, name: str) -> tuple[str, ...]:
 def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     """Return the entry to undo to restore `name`, None if it erased other notes too, and the paths in the trash."""
     journal = index.vault.journal
-    if name.startswith(f"{TRASH}/"):
+    if name.startswith(f"{names.TRASH}/"):
         made = journal.made(name)
         if made is None or made.is_undone or made.verb not in {*_ERASING, "merge", "undo"}:
             return None, [name]
         return made if any(trace.before and trace.after for trace in made.traces) else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb in _ERASING and not entry.is_undone]
     # A section that was erased alone, by its id, else the note that it went with.
-    names = dict.fromkeys((name, name.rpartition("#")[0] or name))
-    for wanted, entry in product(names, erased):
+    ids = dict.fromkeys((name, name.rpartition("#")[0] or name))
+    for wanted, entry in product(ids, erased):
         trash = {trace.after: trace.path for trace in entry.traces if trace.before is None}
         if entry.what == wanted:
             return entry, list(trash.values())
         for trace in entry.traces:
             if trace.after is None and wanted in {trace.path, without_ending(trace.path)} and trace.before in trash:
                 return None, [trash[trace.before]]
-    raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
+    raise MemoryNotFound(
+        f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / names.TRASH}."
+    )
 
 
 def _plan_step(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None:
@@ -255,7 +260,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None
     now = states(index.vault, at)
     if trace.after is None and trace.before not in now and (index.vault.root / trace.path).is_dir():
         now = set()  # a folder of other files of this entry, or something is in the way
-    if not now and trace.after is not None and (home := _home_of(index, entry, trace, at)):
+    if not now and trace.after is not None and (home := _home_of(index, trace, at)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
@@ -308,19 +313,15 @@ def _not_kept(entry: Entry) -> MemoryNotFound:
     )
 
 
-def _home_of(index: Index, entry: Entry, trace: Trace, at: str) -> str | None:
-    """Return the current path of a note that an entry left at `at`; None if it was not moved."""
-    journal, home = index.vault.journal, at
-    for later in reversed(journal.entries(journal.entries(1)[0].id - entry.id)):
-        if later.id > entry.id and (places := moves.paths_of_move(journal, later)):
-            home = names.after_move(home, *places)
-    if home != at and index.vault.stamp(home):
-        return home
-    text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)
+def _home_of(index: Index, trace: Trace, at: str) -> str | None:
+    """Return the current path of a note that an entry left at `at`, by the log or its id; None if it was not moved."""
+    line = [each for entry in index.vault.journal.of_note(at) for each in entry.traces]
+    paths = [each.path for each in reversed(line) if each.after is not None]
+    text = index.vault.journal.text(trace.after or "")
     with contextlib.suppress(UnreadableNote):
-        id = parse(trace.path, text).declared_id if text else None
-        return next((chunk.path for chunk in index.catalog.note(id) if chunk.path != at), None) if id else None
-    return None
+        if id := parse(trace.path, text).declared_id if text else None:
+            paths += (chunk.path for chunk in index.catalog.note(id))
+    return next((path for path in paths if path != at and index.vault.stamp(path)), None)
 
 
 def _merge(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -357,15 +358,9 @@ def _texts_of(index: Index, step: Step, at: str) -> tuple[bytes | None, bytes | 
     return now, earlier
 
 
-def _difference_of(index: Index, step: Step, texts: tuple[bytes | None, bytes | None]) -> str:
-    old = f"a/{step.path}" if step.now is not None else "/dev/null"
-    new = f"b/{step.path}" if step.earlier is not None else "/dev/null"
-    return _compare(index, step.path, texts, old, new)
-
-
 def _is_shown(index: Index, path: str) -> bool:
     """Return whether the texts of a file are shown: not of canvases and excluded notes."""
-    return path.startswith(f"{TRASH}/") or index.vault.is_note(path)
+    return path.startswith(f"{names.TRASH}/") or index.vault.is_note(path)
 
 
 def _compare(index: Index, path: str, texts: tuple[bytes | None, bytes | None], *names: str) -> str:

@@ -14,19 +14,17 @@ from spellbook.editing import derived_labels, erase, memory, revise, superseding
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.editing.scribed import Duplicate, Overturned, Scribed, ScribeOptions, WrittenNote
 from spellbook.index import embed, extract, sync
-from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
+from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.index.privacy import DRAFT, ON_PURPOSE
-from spellbook.models.base import score
+from spellbook.models.base import score, vector_key
 from spellbook.notes.chunks import cut
-from spellbook.notes.files import Stamp
 from spellbook.notes.labels import DECISION
 from spellbook.notes.note import Note, parse
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.search import duplicates, related
-from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.question import Answer, SearchOptions
 from spellbook.search.searcher import Searcher
@@ -35,7 +33,6 @@ from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 from spellbook.text.terms import is_short
-from spellbook.vault.entries import Change
 from spellbook.vault.journal import CALLER
 
 if TYPE_CHECKING:
@@ -86,7 +83,8 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
-    replaced = [_superseded(index, checked) for checked in memories]
+    named = [checked.meta.get(SUPERSEDES) for checked in memories]
+    replaced = [superseding.meant(index, ids) if ids else [] for ids in named]
     memories = [
         replace(checked, meta={**checked.meta, **superseding.replacing(old)}) if old else checked
         for checked, old in zip(memories, replaced, strict=True)
@@ -110,12 +108,6 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     warnings = tuple((*finding.warnings, *unread) for finding in findings)
     closed = tuple(tuple(map(superseding.named, old)) for old in replaced)
     return Scribed(written, tuple(repeats), warnings, tuple(older for _, older in compared), closed)
-
-
-def _superseded(index: Index, checked: Memory) -> list[StoredChunk]:
-    """Return the first chunk of each note that a memory supersedes. Raises MemoryNotFound, InvalidInput."""
-    ids = checked.meta.get(SUPERSEDES)
-    return superseding.meant(index, ids) if ids else []
 
 
 def _compare(
@@ -186,18 +178,14 @@ def _write(
     index: Index, memories: Sequence[Memory], drafts: Sequence[_NoteDraft], session: str, again: bool
 ) -> tuple[WrittenNote, ...]:
     """Write and index each memory as one note: all or none."""
-    for checked in memories:
-        index.vault.check_new(checked.folder_in(index), checked.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
     with index.vault.change("add", what, session=session, again=again):  # the disk may fill up half-way
-        for draft in drafts:  # before anything of what was erased is kept
-            index.vault.check_erased([Change(draft.note.path, None, draft.text.encode())])
-        for draft in drafts:
-            index.catalog.vectors.add(draft.vectors.items())
         paths = [
             index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)
         ]
+        for draft in drafts:  # only now: of what was erased nothing may be kept
+            index.catalog.vectors.add(draft.vectors.items())
     sync.scan_paths(index, paths)
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation, ids = index.catalog.generation, [index.catalog.where_is(path) or path for path in paths]
@@ -213,30 +201,25 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
     text = checked.note(str(ULID()), now)
     note = parse(f"{checked.folder_in(index)}/{checked.name}.md", text.encode("utf-8"))
-    decided = sync.rules(index)
-    entry = extract.entry(note, decided, Stamp(0, 0, 0), 0, "")
-    pieces = [(row, piece) for row, piece in zip(entry.chunks, cut(note, decided.chunk_tokens), strict=True)]
-    texts = {row.key: piece.embedded for row, piece in pieces if row.key != NO_TEXT}
-    rows = tuple((key, "", text) for key, text in texts.items())
+    fingerprint = index.embedder.fingerprint
+    pieces = {vector_key(fingerprint, piece.embedded): piece for piece in cut(note, index.config.chunk_tokens)}
+    rows = tuple((key, "", piece.embedded) for key, piece in pieces.items())
     try:
         vectors = dict(embed.vectors_of(index, rows[:_EMBED_AT_ONCE]))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
-    folds = tuple(row.same for row, piece in pieces if piece.text.strip())
-    return _NoteDraft(note, text, rows, folds, vectors, {row.key: piece.text.strip() for row, piece in pieces})
+    written = (note.text[piece.start : piece.end] for piece in pieces.values())
+    folds = tuple(extract.folded(each) for each in written if each.strip())
+    return _NoteDraft(note, text, rows, folds, vectors, {key: piece.text.strip() for key, piece in pieces.items()})
 
 
 def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> tuple[Overturned, ...]:
     """Return living notes about the same thing, for a checkpoint or an article only of its kind; none from outside."""
-    likely: list[tuple[StoredChunk, float]] = []
+    older: dict[str, Overturned] = {}
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*duplicates.APART}
-        if about >= duplicates.SAME_THING and is_alike and chunk.id not in same and not is_outside(chunk):
-            likely.append((chunk, about))
-    old = related.standing(index, [chunk for chunk, _ in likely]) if likely else {}
-    older: dict[str, Overturned] = {}
-    for chunk, about in likely:
-        if chunk.path not in old:
+        is_candidate = is_alike and chunk.id not in same and not is_outside(chunk)
+        if about >= duplicates.SAME_THING and is_candidate and not related.standing(index, [chunk]):
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return tuple(older.values())[: duplicates.MOST_OVERTURNED]
 
@@ -247,23 +230,29 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]
         if chunk.text.strip():
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()
+    is_compared = len(body) <= _MOST_COMPARED
     for chunk, value, _ in near:
-        if value >= LIKELY and len(body) <= _MOST_COMPARED and overturns(body, chunk.text):
+        if value >= duplicates.LIKELY and is_compared and overturns(body, chunk.text):
             continue
-        if value >= DUPLICATE:
+        if value >= duplicates.DUPLICATE:
             same.setdefault(chunk.id, (chunk, round(value, 3), "meaning"))
-        elif value >= LIKELY and fold(chunk.topic) == fold(draft.note.topic):
+        elif value >= duplicates.LIKELY and fold(chunk.topic) == fold(draft.note.topic):
             sides = draft.note, replace(draft.note, meta=chunk.meta)
             ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in sides)
             if len(ours & theirs) >= max(2, min(len(ours), len(theirs)) / 2):
                 same.setdefault(chunk.id, (chunk, round(value, 3), "labels"))
-    ordered = sorted(same.values(), key=lambda row: -row[1])
-    repeated = []
-    for chunk, value, how in ordered[:5]:
-        changed = contradiction(chunk.text, body) if len(body) <= _MOST_COMPARED else ()
-        difference = unified(chunk.text.strip(), body)
-        repeated.append(Duplicate(chunk.id, chunk.path, chunk.title, value, difference, how, changed))
-    return repeated
+    return [
+        Duplicate(
+            chunk.id,
+            chunk.path,
+            chunk.title,
+            value,
+            unified(chunk.text.strip(), body),
+            how,
+            contradiction(chunk.text, body) if is_compared else (),
+        )
+        for chunk, value, how in sorted(same.values(), key=lambda row: -row[1])[:5]
+    ]
 
 
 def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_NearChunk]:
@@ -276,17 +265,17 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
     ]
     near = sorted(near, key=lambda row: -row[2])[: duplicates.MOST_BY_TEXT]
     whole = [text for chunk, own, _ in near for text in (chunk.text.strip(), own)]
-    texts = list(dict.fromkeys((*whole, *map(below_headings, whole))))
+    texts = list(dict.fromkeys((*whole, *map(duplicates.below_headings, whole))))
     try:
         vectors = dict(zip(texts, index.embedder.embed_passages(texts) if texts else (), strict=True))
     except EmbeddingError:
         return [(chunk, value, 0.0) for chunk, _, value in near]
     compared: list[_NearChunk] = []
     for chunk, own, _ in near:
-        pairs = (own, text := chunk.text.strip()), (below_headings(own), below_headings(text))
+        pairs = (own, text := chunk.text.strip()), (duplicates.below_headings(own), duplicates.below_headings(text))
         value, inner = (score(float(vectors[a] @ vectors[b]), index.embedder.scale) for a, b in pairs)
         # Short texts are about the same thing only if they are nearly equal.
-        about, nearly = min(value, inner), LIKELY if overturns(*pairs[1]) else DUPLICATE
+        about, nearly = min(value, inner), duplicates.LIKELY if overturns(*pairs[1]) else duplicates.DUPLICATE
         compared.append((chunk, value, about if about >= nearly or not is_short(pairs[1][0]) else 0.0))
     return sorted(compared, key=lambda row: -row[1])
 

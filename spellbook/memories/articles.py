@@ -24,10 +24,7 @@ from spellbook.index.opened import Progress
 from spellbook.notes import article_text as form
 from spellbook.notes import labels as written
 from spellbook.notes.article_limits import MOST_CATEGORIES, MOST_LABELS, MOST_LETTERS, MOST_SUMMARY
-from spellbook.notes.article_text import CATEGORY
-from spellbook.notes.labels import texts
 from spellbook.search import newest
-from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.settings.limits import MOST_LINE, MOST_URL
 from spellbook.system import disk
@@ -90,14 +87,13 @@ class Articles(Opened):
         _refuse_secrets(own_words, "", force)
         if is_one and (there := self._saved_from(address)):
             return self._again(there, names, labels)
-        reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
-        if reading:
-            reading()
+        tell: Progress = step or (lambda *_: None)
+        reading = partial(tell, f"reading {one_line(address)}", 0, 2)
+        reading()
         page = pages.read(source, text, reading)
         if not page.markdown.strip():
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
-        if step:
-            step("writing", 1, 2)
+        tell("writing", 1, 2)
         own = (page.canonical or page_address.normalized(page.url)) if is_url else address
         meta = _header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
@@ -108,22 +104,21 @@ class Articles(Opened):
         with disk.alone(self.index.config.state / _LOCK, _PATIENCE, busy):
             if there := self._saved_from(own, None if is_one else page.markdown.strip("\n")):
                 return self._again(there, names, labels, address)
-            done = self._scribe(chunk, category=CATEGORY, force=True, again=force, untrusted=not text)
-        if step:
-            step("saved", 2, 2)
+            done = self._scribe(chunk, category=form.CATEGORY, force=True, again=force, untrusted=not text)
+        tell("saved", 2, 2)
         return self._saved(done.written[0].path, "saved")
 
     def find(self, query: str, category: str = "", limit: int = 5) -> Answer:
         """Return the best passage of each article that is related to a question, best first."""
         return self._answer("search", query, limit=limit, filter=_filter(category), per_note=1)
 
-    def list(self, category: str = "", limit: int = 10, offset: int = 0) -> Recent:
+    def list(self, category: str = "", limit: int = 10, offset: int = 0) -> newest.Recent:
         """Return the first chunk of each article, newest first, and how many there are."""
         return newest.recent(self.index, limit, offset, _filter(category))
 
     def categories(self) -> Sequence[tuple[str, int]]:
         """Return the categories of all articles with counts, the commonest first."""
-        limits = (*conditions({"category": CATEGORY}), *self.index.visible)
+        limits = (*conditions({"category": form.CATEGORY}), *self.index.visible)
         return self.index.catalog.commonest("categories", limits, _MOST_LISTED)
 
     def read(self, article_id: str) -> tuple[StoredChunk, form.Article]:
@@ -156,16 +151,16 @@ class Articles(Opened):
     def _article(self, id: str, instead: str) -> StoredChunk:
         """Return the first chunk of the article that an id names. Raises MemoryNotFound, InvalidInput for others."""
         chunk = self.index.catalog.at(lookup.resolve(self.index, id).path)[0]
-        if CATEGORY not in map(fold, texts(chunk.meta.get("category") or chunk.category)):
+        if form.CATEGORY not in map(fold, written.texts(chunk.meta.get("category") or chunk.category)):
             raise InvalidInput(f"{flat(chunk.title)} ({exact(chunk.path)}) is not an article.", instead)
         return chunk
 
     def _saved_from(self, address: str, text: str | None = None) -> StoredChunk | None:
         """Return the article that was saved from an address or a file; of given `text`, with the same words too."""
         for key in ("source", "saved_from"):
-            for chunk in newest.recent(self.index, 100, filter={"category": CATEGORY, key: address}).notes:
+            for chunk in newest.recent(self.index, 100, filter={"category": form.CATEGORY, key: address}).notes:
                 # Filters ignore case, addresses do not.
-                is_from = address in texts(chunk.meta.get(key))
+                is_from = address in written.texts(chunk.meta.get(key))
                 if is_from and text in (None, form.read(lookup.body(self.index, chunk.path)).text):
                     return chunk
         return None
@@ -174,8 +169,8 @@ class Articles(Opened):
         self, chunk: StoredChunk, names: Sequence[str], labels: ArticleLabels, address: str = ""
     ) -> dict[str, Any]:
         """Add categories, labels and another address to an existing article; give it the summary."""
-        there = {key: texts(chunk.meta.get(key)) for key in ("categories", "keywords", "tags", "saved_from")}
-        sources = [*texts(chunk.meta.get("source")), *there["saved_from"]]
+        there = {key: written.texts(chunk.meta.get(key)) for key in ("categories", "keywords", "tags", "saved_from")}
+        sources = [*written.texts(chunk.meta.get("source")), *there["saved_from"]]
         new = {
             "categories": names,
             "keywords": labels.keywords,
@@ -198,7 +193,7 @@ class Articles(Opened):
         return {
             "id": chunk.note,
             "title": chunk.title,
-            "categories": texts(chunk.meta.get("categories")),
+            "categories": written.texts(chunk.meta.get("categories")),
             "content_length": len(form.read(lookup.body(self.index, path)).text),
             "path": path,
             "status": status,
@@ -217,7 +212,7 @@ def _address(source: str, *, is_url: bool, is_text: bool, files: bool) -> str:
 
 
 def _filter(category: str) -> dict[str, object]:
-    return {"category": CATEGORY, **({"categories": category} if category else {})}
+    return {"category": form.CATEGORY, **({"categories": category} if category else {})}
 
 
 # -- labels
@@ -241,8 +236,7 @@ def _categories_of(categories: Sequence[str]) -> list[str]:
 
 def _labels_of(metadata: object) -> ArticleLabels:
     """Return the caller's labels of an article. Raises InvalidInput."""
-    if metadata is None:
-        return ArticleLabels()
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, Mapping):
         raise InvalidInput("metadata must be an object.", f"Its keys are {', '.join(_KEYS)}.")
     if unknown := [str(key) for key in metadata if key not in _KEYS]:

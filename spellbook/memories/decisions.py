@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing.scribed import Duplicate, WrittenNote
-from spellbook.editing.superseding import meant, named, replacing
+from spellbook.editing.superseding import SAME_WORK, meant, named, replacing
 from spellbook.editing.write import Opened
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
@@ -21,7 +21,6 @@ from spellbook.index.filters import conditions
 from spellbook.memories import session_briefing
 from spellbook.notes import decision_text as form
 from spellbook.notes import labels, links
-from spellbook.notes.labels import CHECKPOINT, DECISION
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.notes.titles import title
 from spellbook.search import newest, related
@@ -33,12 +32,6 @@ from spellbook.text.unicode import door
 
 _NEAR = 0.75
 """Score from which on a living decision of the topic is named as one that may be superseded. By hand."""
-
-_SAME_WORK = 0.5
-"""
-Score by meaning from which on a checkpoint is about the same work as an earlier one of its topic. Of 36 checkpoints of
-12 pieces of work 88 % reach it with the one before, and 3 % with one of other work.
-"""
 
 _WHOLE_TOPIC = ("topic", ["topic"], ("topic",))
 _MOST_NEAR = 5
@@ -72,13 +65,13 @@ class DecisionItem:
     @property
     def kind(self) -> str:
         """Its kind, decision or checkpoint."""
-        return CHECKPOINT if CHECKPOINT in _categories(self.chunk) else DECISION
+        return labels.CHECKPOINT if labels.CHECKPOINT in _categories(self.chunk) else labels.DECISION
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it, without the keys of the other kind."""
         meta = self.chunk.meta
         shown: dict[str, Any] = {"id": self.chunk.note, "type": self.kind, "topic": self.chunk.topic}
-        if self.kind == DECISION:
+        if self.kind == labels.DECISION:
             read = form.read_decision(self.body)
             shown |= {
                 "decision": read.decision,
@@ -159,13 +152,13 @@ class Decisions(Opened):
             "metadata": {"title": title(decision), "topic": topic, **meta},
         }
         paths = {decision.path for decision in living}
-        done = self._write(chunk, DECISION, session=session, force=force, unless=paths)
+        done = self._write(chunk, labels.DECISION, session=session, force=force, unless=paths)
         if isinstance(done, Duplicate):
             there = {"id": self.index.catalog.at(done.path)[0].note, "path": done.path}
             return {**there, "status": "exists", "superseded": [], "may_supersede": []}
         near: list[dict[str, Any]] = []
         if not supersedes:
-            limits = conditions({"category": DECISION, "topic": topic})
+            limits = conditions({"category": labels.DECISION, "topic": topic})
             alike = self.book.searcher.alike(done.path, limits, _MOST_NEAR, _NEAR)
             near = [{**named(other), "score": round(score, 2)} for other, score in alike if other.path in paths]
         return {
@@ -192,8 +185,8 @@ class Decisions(Opened):
         files = labels.listed(open_files or ())
         now = dt.datetime.now().astimezone()
         topic = self.index.scope or _SESSION
-        own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
-        near = self._answer("memorize", summary, filter=own, min_score=_SAME_WORK).hits
+        own: dict[str, Any] = {"category": labels.CHECKPOINT, "topic": topic, "status!": "archived"}
+        near = self._answer("memorize", summary, filter=own, min_score=SAME_WORK).hits
         # All checkpoints name the same questions: one of them says nothing about the work.
         before = [hit for hit in near if "question" not in hit.why.get("semantic", {}).get("parts", ())][:1]
         chunk = {
@@ -205,7 +198,7 @@ class Decisions(Opened):
                 **replacing([hit.chunk for hit in before]),
             },
         }
-        done = self._write(chunk, CHECKPOINT, session=session, force=force)
+        done = self._write(chunk, labels.CHECKPOINT, session=session, force=force)
         assert isinstance(done, WrittenNote), "what repeats a checkpoint is written"
         return {"id": self.index.catalog.at(done.path)[0].note, "path": done.path, "generation": done.generation}
 
@@ -216,7 +209,7 @@ class Decisions(Opened):
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
         chunk = lookup.resolve(self.index, id)
-        if DECISION not in _categories(chunk):
+        if labels.DECISION not in _categories(chunk):
             other = f"{flat(chunk.title)} ({exact(chunk.path)})"
             raise InvalidInput(f"{other} is not a decision.", "Its category is not decision. Nothing was changed.")
         replaced = meant(self.index, supersedes)
@@ -263,7 +256,7 @@ class Decisions(Opened):
 
         `kind` is decision, checkpoint or all. The `outcome` pending is that of living decisions without one.
         """
-        filter: dict[str, Any] = {"category": [DECISION, CHECKPOINT] if kind == "all" else [kind]}
+        filter: dict[str, Any] = {"category": [labels.DECISION, labels.CHECKPOINT] if kind == "all" else [kind]}
         if topic:
             filter["topic"] = topic
         is_pending = outcome == "pending"
@@ -304,7 +297,7 @@ class Decisions(Opened):
 
     def living(self, topic: str) -> list[StoredChunk]:
         """Return the decisions of a topic that nothing supersedes, the newest first, at most a hundred."""
-        return list(newest.living(self.index, _MOST_LIVING, {"category": DECISION, "topic": topic}).notes)
+        return list(newest.living(self.index, _MOST_LIVING, {"category": labels.DECISION, "topic": topic}).notes)
 
     def _write(
         self, chunk: Mapping[str, Any], category: str, *, session: str, force: bool, unless: Collection[str] = ()

@@ -80,7 +80,7 @@ class Memories(Opened):
         `valid_until`. `sources` are lines of the project's files that it rests on; see `search.cited_code`. Raises
         InvalidInput for an invalid label or a likely secret, unless `force`, and MemoryNotFound.
         """
-        named_tags = labels.tags(tags or ())
+        named_tags = labels.tags(tags) if tags else []
         rests_on, project = cited_code.cite(sources, self.index.config.projects) if sources else ([], "")
         meta: dict[str, Any] = {
             "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope,

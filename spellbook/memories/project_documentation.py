@@ -202,16 +202,15 @@ class Wikis:
             raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
         for root in roots:
             if not root.is_dir():
-                wrong = "the folder of documents does not exist"
-                wrong = "the folder of documents is a file" if root.exists() else wrong
+                is_file = root.exists()
+                wrong = "the folder of documents is a file" if is_file else "the folder of documents does not exist"
                 raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
         return [self._wiki(root, wikis) for root in roots]
 
     def _wiki(self, root: Path, wikis: Mapping[Path, str]) -> Wiki:
         top = min((wiki for wiki in wikis if root.is_relative_to(wiki)), key=lambda wiki: len(wiki.parts), default=root)
-        vault, inside = self.book.config.vault, ""
-        if root.is_relative_to(vault):
-            inside = root.relative_to(vault).as_posix()
+        vault = self.book.config.vault
+        inside = root.relative_to(vault).as_posix() if root.is_relative_to(vault) else ""
         # The vault's own index may cover the folder.
         is_covered = inside and _is_in(root, vault) and not self.book.index.vault.ignores(f"{inside}/")
         owner = self.book if inside == "." or is_covered else self._beside(top)
@@ -251,14 +250,12 @@ class Wikis:
 
 def _of_project(project: Path, *, is_needed: bool) -> dict[Path, str]:
     """Return the project's wiki and its name, if there is one. Raises PermissionDenied for a link that leads out."""
-    for name in FOLDERS:
-        if os.path.isdir(project / name):
-            real = _real(project / name)
-            if real.is_relative_to(_real(project)):
-                return {real: name}
-            if is_needed:
-                raise PermissionDenied(f"{project / name} is a link to {real}, out of the project.", _NAME_ONE)
-            break
+    name = next((name for name in FOLDERS if os.path.isdir(project / name)), "")
+    real = _real(project / name)
+    if name and real.is_relative_to(_real(project)):
+        return {real: name}
+    if name and is_needed:
+        raise PermissionDenied(f"{project / name} is a link to {real}, out of the project.", _NAME_ONE)
     return {}
 
 

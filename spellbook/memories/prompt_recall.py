@@ -19,7 +19,6 @@ from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.filters import NO_GUIDES, validity
 from spellbook.index.opened import Index
-from spellbook.index.privacy import ON_PURPOSE
 from spellbook.memories.session_briefing import HEAD
 from spellbook.search import related
 from spellbook.search.presentation import is_outside
@@ -28,7 +27,6 @@ from spellbook.search.words import QueryWord, parse
 from spellbook.system.lazy import regex
 from spellbook.text import terms
 from spellbook.text.quoting import exact, flat, quoted, shortened
-from spellbook.text.terms import AnyOf, Phrase
 
 MOST = 3
 """Most passages for a prompt."""
@@ -97,8 +95,8 @@ def _of_text(index: Index, prompt: str) -> list[Passage]:
         rare = sorted(rare, key=lambda word: word.chunks)[:_MOST_WORDS]
         if not rare:
             return []
-        limits = (NO_GUIDES, ON_PURPOSE, *index.visible)
-        scores = dict(catalog.match(str(AnyOf(tuple(word.part for word in rare))), limits, _CANDIDATES))
+        limits = (NO_GUIDES, privacy.ON_PURPOSE, *index.visible)
+        scores = dict(catalog.match(str(terms.AnyOf(tuple(word.part for word in rare))), limits, _CANDIDATES))
         shared: dict[int, list[QueryWord]] = {number: [] for number in scores}
         for word in rare:
             for number, _ in catalog.match_among(str(word.part), list(scores)):
@@ -151,9 +149,9 @@ def related_text(passages: tuple[Passage, ...]) -> str:
     return "\n".join([HEAD, "Related to this prompt:", *lines]) if lines else ""
 
 
-def _prompt_words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[QueryWord]:
+def _prompt_words(prompt: str, total: int, frequency: Callable[[terms.Phrase], int]) -> list[QueryWord]:
     """Return the prompt's words without stop words, each in the most exact form that the index has."""
-    words: dict[Phrase, QueryWord] = {}
+    words: dict[terms.Phrase, QueryWord] = {}
     for forms in filter(None, _forms(prompt)):
         counts = [(form, frequency(form)) for form in forms]
         chosen, count = next((pair for pair in counts if pair[1]), counts[0])
@@ -163,12 +161,12 @@ def _prompt_words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -
     return [*words.values()]
 
 
-def _forms(text: str) -> list[list[Phrase]]:
+def _forms(text: str) -> list[list[terms.Phrase]]:
     """Return the forms of each word of a text that are one expression of the index, without stop words."""
     return [[form[0] for form in term.forms if len(form) == 1] for term in parse(text).terms]
 
 
-def _is_titled(title: str, content: set[Phrase], shared: list[QueryWord]) -> bool:
+def _is_titled(title: str, content: set[terms.Phrase], shared: list[QueryWord]) -> bool:
     """Say whether a prompt of the words `content` has all words of a title, two at least, of which one is rare."""
     wanted = _forms(title)
     return (

@@ -183,14 +183,14 @@ class Briefing:
         }
 
 
-def briefing(index: Index, compacted: bool = False, session: object = None) -> Briefing:
-    """Return the briefing of an agent at the start of its `session`, or after its conversation was `compacted`."""
-    *_, whole = gathered(index, compacted, session)
-    return whole
+def gathered(
+    index: Index, compacted: bool = False, session: object = None, tells_last: bool = True
+) -> Iterator[Briefing]:
+    """
+    Yield the briefing of an agent as it grows, its parts in the order of their worth; `tells_last` session, too.
 
-
-def gathered(index: Index, compacted: bool, session: object, tells_last: bool = True) -> Iterator[Briefing]:
-    """Yield the `briefing` as it grows, its parts in the order of their worth; `tells_last` session, too."""
+    It is for the start of the agent's `session`, or for a conversation that was `compacted`.
+    """
     known = Briefing(compacted=compacted)
     parts: dict[str, Callable[[], Any]] = {
         "waiting": lambda: waiting(*newest.waiting(index)),

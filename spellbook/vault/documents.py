@@ -119,7 +119,7 @@ class Shown(Vault):
     def walk(self) -> Listing:
         """Return the notes that are shown now."""
         self._there = self._listed()
-        return Listing(dict(self._there), (), ())
+        return Listing(dict(self._there), [], [], [], [])
 
     @property
     def lies_in(self) -> Folder:
@@ -129,10 +129,6 @@ class Shown(Vault):
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a note; None if it is not shown."""
         return self._folder.stamp(path) if path in self._there else None
-
-    def spelled(self, path: str) -> Stamp | None:
-        """Return the stamp of a note that has exactly this path; None if it is not shown."""
-        return self._folder.spelled(path) if path in self._there else None
 
     def locate(self, path: str, *, known: bool = False) -> Path:
         """Return the file of a note. Raises MemoryNotFound if it is not shown."""

@@ -86,7 +86,8 @@ class EntryDraft:
     An entry being written; `id` is None until something changed.
 
     With `again` it may write what was erased; `lifted` are the hashes of the tombstones that it takes away. `moves` are
-    the old and new paths of whole files and folders.
+    the old and new paths of whole files and folders. While it `reverts`, a failed change is taken back, even if the
+    journal cannot be written.
     """
 
     verb: str
@@ -99,3 +100,4 @@ class EntryDraft:
     made: dict[int, Trace] = field(default_factory=dict)
     lifted: set[bytes] = field(default_factory=set)
     moves: list[tuple[str, str]] = field(default_factory=list)
+    reverts: bool = False

@@ -191,8 +191,9 @@ class Folder:
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a file's bytes and stamp. Raises MemoryNotFound, UnreadableNote (too large, or not to be opened)."""
-        gone = f"{path}: no such note in {self.root}."
-        with self._open(path, lambda: MemoryNotFound(gone, "Search for it, or list topics.")) as file:
+        with self._open(
+            path, lambda: MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
+        ) as file:
             status = os.fstat(file.fileno())
             if status.st_size > MOST_BYTES:
                 raise too_large(path, status.st_size)
@@ -205,8 +206,9 @@ class Folder:
 
     def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
-        gone = f"{path}: no such file in {self.root}."
-        with self._open(path, lambda: MemoryNotFound(gone, "It may have been moved meanwhile.")) as file:
+        with self._open(
+            path, lambda: MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
+        ) as file:
             yield from disk.pieces_of(file, size)
 
     @contextlib.contextmanager
@@ -286,12 +288,13 @@ class Folder:
         self.check_here(path)
         return real
 
-    def check_target(self, path: str) -> None:
-        """Raise PathOutsideVault if `path` may not be written: see `admitted`. Any name is allowed in the trash."""
+    def check_target(self, path: str) -> Path:
+        """Return the real path to write. Raises PathOutsideVault as `admitted` does; the trash takes any name."""
         if not path.startswith(f"{names.TRASH}/"):
-            self.admitted(path)
-        elif not self.holds(path):
+            return self.admitted(path)
+        if not self.holds(path):
             raise _leads_out(path)
+        return Path(os.path.realpath(self.locate(path, known=True)))
 
     def holds(self, path: str) -> bool:
         """Say whether `path`, with all links resolved, is inside the vault."""

@@ -20,13 +20,34 @@ from typing import Any
 
 from spellbook.settings.defaults import JOURNAL_DAYS, JOURNAL_MB
 from spellbook.system.errors import MemoryNotFound, StorageError
-from spellbook.system.sqlite import BUSY_SECONDS, Database
+from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 from spellbook.vault import lineage
 from spellbook.vault.entries import INODE, Change, Entry, EntryDraft, Trace
 from spellbook.vault.folder import digest
-from spellbook.vault.journal_tables import FORM, build
 
 FILE = "journal.db"
+_FORM = 5
+"""The number of the form of the journal's tables."""
+
+_TABLES = """
+    -- `session` is the one that the change was made in, as the client names it, "" for all others; `caller` is an
+    -- agent's CALLER, "" for a person.
+    CREATE TABLE entries (
+        entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
+        whole INTEGER DEFAULT 0, session TEXT NOT NULL DEFAULT '', caller TEXT NOT NULL DEFAULT ''
+    );
+    CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
+    CREATE TABLE changes (
+        change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT,
+        after TEXT, mode INTEGER
+    );
+    CREATE INDEX changes_entry ON changes (entry);
+    CREATE INDEX changes_path ON changes (path);
+    CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
+"""
+
+_WITH_CALLER = "ALTER TABLE entries ADD COLUMN caller TEXT NOT NULL DEFAULT '';"
+
 
 CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
 """
@@ -54,17 +75,16 @@ _MOST_WHAT = 1_000
 
 
 class _Here(threading.local):
-    """This thread's open entry, and whether the thread takes changes back."""
+    """This thread's open entry."""
 
     draft: EntryDraft | None = None
-    reverts = False
 
 
 class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = JOURNAL_MB * 1_000_000, most_days: float = JOURNAL_DAYS) -> None:
-        self._database = Database(state / FILE, FORM, build, {}, "journal of changes", _LOSS)
+        self._database = Database(state / FILE, _FORM, _build, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
         self._here = _Here()
@@ -78,7 +98,7 @@ class Journal:
     @property
     def draft(self) -> EntryDraft | None:
         """This thread's open entry, None if there is none, or while a failed change is taken back."""
-        return None if self._here.reverts else self._here.draft
+        return None if self._here.draft and self._here.draft.reverts else self._here.draft
 
     @contextlib.contextmanager
     def entry(
@@ -126,7 +146,7 @@ class Journal:
         try:
             numbers = self._record(draft, changes, traces)
         except StorageError:
-            if not self._here.reverts:
+            if not draft.reverts:
                 raise
             least = min(0, *draft.made)
             numbers = [*range(least - len(traces), least)]
@@ -155,15 +175,6 @@ class Journal:
         draft.id = entry  # only now: the transaction may have failed
         return numbers
 
-    @contextlib.contextmanager
-    def reverting(self) -> Iterator[None]:
-        """Let this thread revert changes that it recorded, even if the journal cannot be written."""
-        self._here.reverts = True
-        try:
-            yield
-        finally:
-            self._here.reverts = False
-
     def discard(self, numbers: Sequence[int]) -> None:
         """Delete the record of changes that were not made."""
         with self._database.transaction() as connection:
@@ -191,14 +202,16 @@ class Journal:
 
     def entries(self, most: int | None = None, path: str = "") -> list[Entry]:
         """Return entries, newest first, at most `most`; with a `path` those that changed the file there."""
-        where = "WHERE entry IN (SELECT entry FROM changes WHERE path = :path)" if path else ""
-        sql = f"SELECT * FROM entries {where} ORDER BY entry DESC LIMIT :most"
         # An entry may leave a file as it was: of those of a path it is known only when they are read.
-        rows = self._database.rows(sql, {"path": path, "most": -1 if path or most is None else most})
-        undone = self._undone() if rows else set()
-        entries = (self._read(row, undone) for row in rows)
-        found = (each for each in entries if not path or path in {trace.path for trace in each.traces})
+        found = (each for each in self._newest(path) if not path or path in {trace.path for trace in each.traces})
         return list(islice(found, most))
+
+    def _newest(self, path: str = "") -> Iterator[Entry]:
+        """Yield entries, newest first, each as it is read; with a `path` those that touched the file there."""
+        where = "WHERE entry IN (SELECT entry FROM changes WHERE path = :path)" if path else ""
+        rows = self._database.rows(f"SELECT * FROM entries {where} ORDER BY entry DESC", {"path": path})
+        undone = self._undone() if rows else set()
+        return (self._read(row, undone) for row in rows)
 
     def get(self, entry: int) -> Entry:
         """Return one entry. Raises MemoryNotFound."""
@@ -216,11 +229,8 @@ class Journal:
 
         With a `caller`, return the newest that it made: none for "", as nothing says that such a caller made an entry.
         """
-        undone = self._undone()
-        own = "" if caller is None else "AND caller = :caller AND caller <> ''"
-        sql = f"SELECT * FROM entries WHERE undoes IS NULL AND verb <> :by_itself {own} ORDER BY entry DESC"
-        rows = self._database.rows(sql, {"by_itself": BY_ITSELF, "caller": caller})
-        return next((self._read(row, undone) for row in rows if row[0] not in undone), None)
+        own = (entry for entry in self._newest() if caller is None or entry.caller == caller != "")
+        return next((each for each in own if not (each.is_undone or each.undoes or each.verb == BY_ITSELF)), None)
 
     @property
     def lost(self) -> str:
@@ -302,6 +312,11 @@ class Journal:
             )
             """
         )
+
+
+def _build(connection: Any, form: int) -> None:
+    """Make the tables in an empty file (form 0), or of those of an earlier form."""
+    run_script(connection, _WITH_CALLER if form else _TABLES)
 
 
 def inode_of(place: Path) -> str:

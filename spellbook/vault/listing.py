@@ -17,7 +17,6 @@ from spellbook.system.errors import InvalidInput, VaultNotFound
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import is_markdown, is_whole
 from spellbook.vault import names
-from spellbook.vault.names import IGNORE_FILE
 
 _MOST = 0x7FFF_FFFF_FFFF_FFFF
 """The largest number that SQLite holds."""
@@ -33,10 +32,10 @@ class Listing(NamedTuple):
     """
 
     files: dict[str, Stamp]
-    faults: tuple[Fault, ...]
-    hidden: tuple[str, ...]
-    litter: tuple[str, ...] = ()
-    left_out: tuple[Fault, ...] = ()
+    faults: list[Fault]
+    hidden: list[str]
+    litter: list[str]
+    left_out: list[Fault]
 
 
 IsLeftOut = Callable[[str], bool | None]
@@ -59,40 +58,37 @@ class _Walk:
     def __init__(self, root: Path, ignored: IsLeftOut | None) -> None:
         self.root = root
         self.ignored = ignored
-        self.files: dict[str, Stamp] = {}
-        self.faults: list[Fault] = []
-        self.hidden: list[str] = []
-        self.litter: list[str] = []
-        self.left_out: list[Fault] = []
+        self.found = Listing({}, [], [], [], [])
         self.copies: list[str] = []
         self.pages: list[str] = []
         self.folders = [""]
 
     def run(self) -> Listing:
         """Take every entry of every folder. Raises VaultNotFound."""
-        for folder, entries in listed(self.root, self.folders, self.hidden, self.faults):
+        found = self.found
+        for folder, entries in listed(self.root, self.folders, found.hidden, found.faults):
             for entry in entries:
                 name = names.meant(entry.name)
                 path = f"{folder}/{name}" if folder else name
                 try:
                     if name[0] == ".":
-                        self.litter += [path] * bool(disk.TEMPORARY.fullmatch(name))
+                        found.litter.extend([path] * bool(disk.TEMPORARY.fullmatch(name)))
                     elif entry.is_dir():
                         self._take_folder(entry, path)
                     else:
                         self._take_file(entry, name, path)
                 except OSError as error:
                     if error.errno != errno.ENOENT:
-                        self.hidden.append(path)  # it exists, so it does not count as deleted
-                        self.faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
-        left_out = (*self.left_out, *self._left_out())
-        return Listing(self.files, tuple(self.faults), tuple(self.hidden), tuple(self.litter), left_out)
+                        found.hidden.append(path)  # it exists, so it does not count as deleted
+                        found.faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
+        found.left_out.extend(self._left_out())
+        return found
 
     def _take_folder(self, entry: os.DirEntry[str], path: str) -> None:
         if self.ignored and self.ignored(path + "/"):
             return
         if entry.is_symlink() or (platform.HAS_JUNCTIONS and platform.is_link(entry)):
-            self.left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
+            self.found.left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
         elif not names.BIN.search(path):
             self.folders.append(path)
 
@@ -100,10 +96,10 @@ class _Walk:
         if is_markdown(name) and not (self.ignored and self.ignored(path)):
             if names.is_copy(name) or is_beside(self.root, path):
                 self.copies += [path] * (name[:2] != "~$")
-            elif name == entry.name or path not in self.files:
-                stamp = _stamp_at(self.root, entry, path, self.faults)
-                if stamp:
-                    self.files[path] = stamp
+            elif (name == entry.name or path not in self.found.files) and (
+                stamp := _stamp_at(self.root, entry, path, self.found.faults)
+            ):
+                self.found.files[path] = stamp
         elif name[-4:].lower() == ".mdx" and not (self.ignored and self.ignored(path)):
             self.pages.append(path)
 
@@ -208,7 +204,7 @@ class Ignored:
     """The patterns of the vault at `root`, read again when their file changes."""
 
     def __init__(self, root: Path) -> None:
-        self._file = root / IGNORE_FILE
+        self._file = root / names.IGNORE_FILE
         self._known: dict[Path, tuple[Stamp, Patterns]] = {}
 
     def leaves_out(self, path: str, others: IsLeftOut | None = None) -> bool:

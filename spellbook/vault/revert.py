@@ -14,7 +14,6 @@ from spellbook.vault import names
 from spellbook.vault.entries import INODE
 from spellbook.vault.folder import Folder
 from spellbook.vault.journal import inode_of
-from spellbook.vault.names import TRASH
 from spellbook.vault.trash import Trash
 
 _log = logging.getLogger(__name__)
@@ -84,7 +83,7 @@ class _Return:
                 self._come(step)
         left = {path for _, path in self.sources}
         # While a file is not back, one that goes may hold its only copy. A copy in the trash may come back by itself.
-        files = [each for each in self.coming if each.now is None and not each.path.startswith(f"{TRASH}/")]
+        files = [each for each in self.coming if each.now is None and not each.path.startswith(f"{names.TRASH}/")]
         is_back = all(each.earlier in states(self.vault, each.path) for each in files)
         for step in self.going if is_back else []:
             if step.path in left or (step in self.added and step not in in_the_way):
@@ -111,7 +110,7 @@ class _Return:
         """Remove a file, for good if the journal or the trash has it, and the folders that are empty then."""
         if step.now is None:
             return
-        is_kept = self.vault.journal.text(step.now) is not None or step.path.startswith(f"{TRASH}/")
+        is_kept = self.vault.journal.text(step.now) is not None or step.path.startswith(f"{names.TRASH}/")
         self.trash.remove(step.path, step.now, hard=self.hard or is_kept)
         with contextlib.suppress(OSError):
             for folder in names.folders_of(step.path):
@@ -159,7 +158,6 @@ class _Return:
         vault = self.vault
         if step.now is not None and not self.hard:
             self.trash.copy(step.path, step.now)
-        vault.check_target(step.path)
         old = vault.locate(source).stat()
         pieces = vault.pieces(source)
         vault.place(step.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=step.now, own=True)

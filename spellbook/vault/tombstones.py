@@ -22,7 +22,6 @@ from spellbook.system import disk, platform, sqlite
 from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
 from spellbook.system.lock import tell
 from spellbook.text import sentences
-from spellbook.text.sentences import MOSTLY
 from spellbook.text.unicode import is_markdown
 from spellbook.vault.entries import Change, EntryDraft
 from spellbook.vault.journal import BY_ITSELF, CALLER
@@ -58,24 +57,21 @@ class Tombstones:
 
     def keep(self, erased: Iterable[tuple[str, str]], by: str) -> list[bytes]:
         """Keep the sentences of erased texts, each as its note's id and the text; return the hashes that are new."""
-        with self._errors():
-            if not self._file.exists():
-                self._begin()
-            with self._open("IMMEDIATE") as (database, key):
-                day, new = dt.datetime.now().date().isoformat(), list[bytes]()
-                for note, text in erased:
-                    hashes = _hashes(key, frozenset().union(*sentences.ways(text)))
-                    known = _known(database, hashes)
-                    rows = [(each, day, note, by and known.get(each, ("", by))[1]) for each in hashes]
-                    database.executemany("INSERT OR REPLACE INTO stones VALUES (?, ?, ?, ?)", rows)
-                    new += hashes - known.keys()
-                older = "SELECT rowid FROM stones ORDER BY rowid DESC LIMIT -1 OFFSET ?"
-                database.execute(f"DELETE FROM stones WHERE rowid IN ({older})", (MOST,))
-                return new
+        with self._open("IMMEDIATE") as (database, key):
+            day, new = dt.datetime.now().date().isoformat(), list[bytes]()
+            for note, text in erased:
+                hashes = _hashes(key, frozenset().union(*sentences.ways(text)))
+                known = _known(database, hashes)
+                rows = [(each, day, note, by and known.get(each, ("", by))[1]) for each in hashes]
+                database.executemany("INSERT OR REPLACE INTO stones VALUES (?, ?, ?, ?)", rows)
+                new += hashes - known.keys()
+            older = "SELECT rowid FROM stones ORDER BY rowid DESC LIMIT -1 OFFSET ?"
+            database.execute(f"DELETE FROM stones WHERE rowid IN ({older})", (MOST,))
+            return new
 
     def lift(self, hashes: Collection[bytes]) -> None:
         """Take tombstones away."""
-        with self._errors(), self._open("IMMEDIATE") as (database, _):
+        with self._open("IMMEDIATE") as (database, _):
             database.executemany("DELETE FROM stones WHERE hash = ?", [(each,) for each in hashes])
 
     def check(self, changes: Sequence[Change], draft: EntryDraft) -> None:
@@ -86,7 +82,7 @@ class Tombstones:
         Raises StorageError for an agent if the tombstones cannot be read.
         """
         is_agent = CALLER.get() is not None
-        least = 0.0 if draft.again and not is_agent else MOSTLY
+        least = 0.0 if draft.again and not is_agent else sentences.MOSTLY
         is_text = [each for each in changes if is_markdown(each.path) and not each.path.startswith(f"{TRASH}/")]
         old = [each.before for each in is_text if isinstance(each.before, bytes)]
         for change in is_text if draft.verb not in _OWN_CHECK else ():
@@ -95,26 +91,23 @@ class Tombstones:
                 raise _refusal(stone, is_agent=is_agent)
             draft.lifted.update(stone.hashes if stone else ())
 
-    def found(self, path: str, new: bytes, old: Sequence[bytes] = (), least: float = MOSTLY) -> Stone | None:
-        """Do as `over`; if the tombstones cannot be read an agent gets StorageError, and a person is told."""
+    def found(self, path: str, new: bytes, old: Sequence[bytes] = (), least: float = sentences.MOSTLY) -> Stone | None:
+        """
+        Return the tombstone of the text that a note at `path` gets, with bytes `old` before; None for none.
+
+        There is one if a share of at least `least` of its added sentences, or of those of a key, was erased. If the
+        tombstones cannot be read an agent gets StorageError, and a person is told.
+        """
         try:
-            return self.over(path, new, old, least)
+            known = frozenset(key for each in old for way in _ways(parse(path, each)) for key in way)
+            return self._over([way - known for way in _ways(parse(path, new))], least)
+        except UnreadableNote:
+            return None
         except StorageError as error:
             if CALLER.get() is not None:
                 raise
             tell(str(error))
             return None
-
-    def over(self, path: str, new: bytes, old: Sequence[bytes], least: float) -> Stone | None:
-        """
-        Return the tombstone of the text that a note at `path` gets, with bytes `old` before; None for none.
-
-        There is one if a share of at least `least` of its added sentences, or of those of a key, was erased.
-        """
-        with contextlib.suppress(UnreadableNote):
-            known = frozenset(key for each in old for way in _ways(parse(path, each)) for key in way)
-            return self._over([way - known for way in _ways(parse(path, new))], least)
-        return None
 
     def over_text(self, text: str, least: float) -> Stone | None:
         """Return the tombstone of a text, None for none."""
@@ -122,19 +115,19 @@ class Tombstones:
 
     def first_day(self) -> str:
         """Return the day of the oldest tombstone; "~", which is after all days, without any."""
-        with self._errors(), self._open() as (database, _):
+        with self._open() as (database, _):
             return database.execute("SELECT min(day) FROM stones").fetchone()[0] or "~"
 
     def among(self, texts: Iterable[tuple[str, str, str]], least: float) -> Iterator[str]:
         """Yield the names of those texts, each with a name and a day, that mostly say what was erased until then."""
-        with self._errors(), self._open() as (database, key):
+        with self._open() as (database, key):
             known = dict(database.execute("SELECT hash, day FROM stones"))
             for name, day, text in texts:
                 if sentences.are_mostly(text, least, partial(_was_erased, known, key, day)):
                     yield name
 
     def _over(self, ways: Sequence[frozenset[str]], least: float) -> Stone | None:
-        with self._errors(), self._open() as (database, key):
+        with self._open() as (database, key):
             hashes = [_hashes(key, way) for way in ways]
             known = _known(database, frozenset().union(*hashes))
         found = [known.keys() & way for way in hashes if len(known.keys() & way) >= max(1, least * len(way))]
@@ -161,13 +154,12 @@ class Tombstones:
 
     @contextlib.contextmanager
     def _open(self, kind: str = "DEFERRED") -> Iterator[tuple[Any, bytes]]:
-        with sqlite.there(self._file, kind) as database:
-            yield database, database.execute("SELECT key FROM secret").fetchone()[0]
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+        """Open the file, and yield its key too; to be changed, it is made if it is not there."""
         try:
-            yield
+            if kind == "IMMEDIATE" and not self._file.exists():
+                self._begin()
+            with sqlite.there(self._file, kind) as database:
+                yield database, database.execute("SELECT key FROM secret").fetchone()[0]
         except (StorageError, OSError, TypeError) as error:  # TypeError: it has no key
             raise StorageError(
                 f"{self._file}: what was erased before cannot be read ({error}).",

@@ -14,7 +14,6 @@ from spellbook.system.errors import (
 from spellbook.vault import names
 from spellbook.vault.journal import inode_of
 from spellbook.vault.mover import Mover
-from spellbook.vault.names import TRASH
 from spellbook.vault.writer import changed, gone, mode_of
 
 
@@ -43,19 +42,19 @@ class Trash:
 
     def take(self, path: str, data: bytes | str) -> str:
         """Move a file, a folder or a link with the bytes or the state `data` to the trash; return its path there."""
-        target = f"{TRASH}/{path}"
+        target = f"{names.TRASH}/{path}"
         self.check()
         place = self.vault.root.joinpath(*path.split("/"))
         try:
             return self.vault.move_numbered(place, data, target)
         except (FileExistsError, NotADirectoryError):  # a file lies here where its folder would be
-            return self.vault.move_numbered(place, data, f"{TRASH}/{place.name}")
+            return self.vault.move_numbered(place, data, f"{names.TRASH}/{place.name}")
 
     def check(self) -> None:
         """Raise PathOutsideVault if the trash is unusable: a file, or a link out of the vault."""
-        place = self.vault.root / TRASH
-        if not self.vault.holds(f"{TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
-            raise PathOutsideVault(f"{TRASH} is a file, or leads out of the vault.", "Put a folder in its place.")
+        place = self.vault.root / names.TRASH
+        if not self.vault.holds(f"{names.TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
+            raise PathOutsideVault(f"{names.TRASH} is a file, or leads out of the vault.", "Put a folder in its place.")
 
     def copy(self, path: str, expected: str) -> str:
         """Copy a file of hash `expected` to the trash, once; return its path there. Raises Conflict, MemoryNotFound."""
@@ -64,7 +63,7 @@ class Trash:
             status = vault.locate(path).stat()
         except FileNotFoundError as error:
             raise gone(path) from error
-        for name in names.numbered(f"{TRASH}/{path}"):
+        for name in names.numbered(f"{names.TRASH}/{path}"):
             if not vault.holds(name):
                 break
             try:
@@ -75,18 +74,18 @@ class Trash:
             if vault.hash(name) != expected:
                 raise changed(path)
             return name
-        raise PathOutsideVault(f"{TRASH} leads out of the vault, or is full.", "Put an empty folder in its place.")
+        raise PathOutsideVault(
+            f"{names.TRASH} leads out of the vault, or is full.", "Put an empty folder in its place."
+        )
 
     def keep(self, path: str, name: str, data: bytes) -> str:
         """Write `data` to the trash, in the folder and with the mode of the note `path`, and return its path there."""
-        parts = [TRASH, *path.split("/")[:-1]]
+        parts = [names.TRASH, *path.split("/")[:-1]]
         return self.vault.write_numbered(parts, name, data, mode_of(self.vault.locate(path)))
 
     def restore(self, path: str) -> str:
         """Move a note from the trash, where `remove` put it, back; return its path, numbered if it is taken."""
-        if not path.startswith(TRASH + "/"):
-            raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
-        home = path.removeprefix(TRASH + "/")
+        home = path.removeprefix(names.TRASH + "/")
         if not names.is_note(home):
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
         source = self.vault.locate(path, known=True)
@@ -95,4 +94,6 @@ class Trash:
             try:
                 return self.vault.move_numbered(source, self.vault.read(path)[0], home)
             except (FileNotFoundError, MemoryNotFound) as error:
-                raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self.vault.root / TRASH}.") from error
+                raise MemoryNotFound(
+                    f"{path}: not in the trash.", f"Look into {self.vault.root / names.TRASH}."
+                ) from error

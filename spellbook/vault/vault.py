@@ -13,7 +13,6 @@ from spellbook.system.errors import (
 from spellbook.vault import names
 from spellbook.vault.journal import net
 from spellbook.vault.mover import Mover
-from spellbook.vault.names import IGNORE_FILE
 from spellbook.vault.obsidian import SETTINGS
 from spellbook.vault.revert import Step, revert
 from spellbook.vault.trash import Trash
@@ -53,7 +52,8 @@ class Vault(Mover):
                     self.tombstones.lift(draft.lifted)
             except BaseException:
                 made = [trace for number, trace in draft.made.items() if number not in before]
-                with self.journal.reverting():
+                draft.reverts = True
+                try:
                     while len(draft.moves) > moved_before:
                         path, to = draft.moves.pop()
                         with contextlib.suppress(SpellbookError):  # else its notes go back one by one
@@ -62,6 +62,8 @@ class Vault(Mover):
                             made = [each._replace(path=names.after_move(each.path, to, path)) for each in made]
                     steps = [Step(each.path, each.after, each.before, each.mode) for each in reversed(net(made))]
                     revert(self.trash, steps, hard=True)
+                finally:
+                    draft.reverts = False
                 raise
 
     def create(self, folder: str, name: str, data: bytes) -> str:
@@ -80,6 +82,6 @@ class Vault(Mover):
         self.check_target(path)
         if not self.is_note(path):
             raise InvalidInput(
-                f"{IGNORE_FILE if self.ignores(path) else SETTINGS} leaves out {path[:200]!r}.",
+                f"{names.IGNORE_FILE if self.ignores(path) else SETTINGS} leaves out {path[:200]!r}.",
                 "What is written there is never found: choose another topic or title.",
             )

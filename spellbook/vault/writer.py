@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from spellbook.notes.files import MOST_BYTES
 from spellbook.settings import paths
-from spellbook.settings.paths import MARKER
 from spellbook.system import disk, platform
 from spellbook.system.errors import Conflict, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.system.lazy import lazy
@@ -59,6 +58,7 @@ class Writer(Folder):
         super().__init__(root, known, obsidian=obsidian)
         self.journal = journal or Journal(state)
         self._state = state
+        self._tombstones = paths.tombstones(str(root))
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -89,7 +89,7 @@ class Writer(Folder):
 
     def litter(self) -> list[str]:
         """Return the whole paths of temporary files in the state folder, and in the folders that `walk` leaves out."""
-        folders = (self.root / names.TRASH, self.root / MARKER, self._state)
+        folders = (self.root / names.TRASH, self.root / paths.MARKER, self._state)
         own = (found for folder in folders if not folder.is_symlink() for found in platform.walk(folder))
         return [
             os.path.join(place, name) for place, _, files in own for name in files if disk.TEMPORARY.fullmatch(name)
@@ -118,10 +118,6 @@ class Writer(Folder):
     def tombstones(self) -> stones.Tombstones:
         """The sentences that were erased."""
         return stones.Tombstones(self.root, self._tombstones)
-
-    @cached_property
-    def _tombstones(self) -> str:
-        return paths.tombstones(str(self.root))
 
     @property
     def has_tombstones(self) -> bool:
@@ -250,11 +246,11 @@ class Writer(Folder):
         Write a file of any kind and size to exactly this path, which must be free, or have the hash `expected`.
 
         Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
-        are restricted by `names`. Neither applies to the vault's `own` files, on their way to or from the trash. If
-        `pieces` raises, nothing is written. The journal keeps the texts of notes, and of other files only hashes.
-        Without `sync`, the caller syncs the folder after many files.
+        are restricted by `names`. The vault's `own` files, on their way to or from the trash, keep theirs, and
+        `check_target` admits them. If `pieces` raises, nothing is written. The journal keeps the texts of notes, and of
+        other files only hashes. Without `sync`, the caller syncs the folder after many files.
         """
-        place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
+        place = self.check_target(path) if own else self.admitted(path)
         with self.exclusive(), disk.explain_errors(path):
             try:
                 self.make(Path(os.path.relpath(place.parent, self.root)).as_posix())
@@ -281,8 +277,8 @@ class Writer(Folder):
 
     def put(self, path: str, data: bytes, expected: str | None, mode: int = 0o644) -> None:
         """Write `data`, with `mode` if new. Raises Conflict if the hash is not `expected`; None is no file."""
-        self.check_target(path)
         if expected is not None:
+            self.check_target(path)
             self.write(path, data, expected)
         else:
             self.place(path, [data], mode=mode, own=path.startswith(f"{names.TRASH}/"))
@@ -290,20 +286,11 @@ class Writer(Folder):
     def write_numbered(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
         folder = "/".join(parts)
-        self.check_target(f"{folder}/x.md".lstrip("/"))
-        with self.exclusive(), disk.explain_errors(folder or "."):
-            self.make(folder)
-            mode = None if mode is None else names.permissions(mode)
-            with (
-                self.anchored(self.root.joinpath(*parts, "new")) as new,
-                disk.written(new.parent, data, mode, self._owner) as temporary,
-            ):
-                for file in _free(new.parent, name):
-                    path = "/".join([*parts, file])
-                    with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
-                        disk.claim(temporary, new.with_name(file))
-                        disk.sync_folder(new.parent)
-                        return path
+        for file in _free(self.root / folder, name):
+            path = "/".join([*parts, file])
+            with contextlib.suppress(Conflict):  # another one took the name in this moment
+                self.place(path, [data], mode=mode, own=names.TRASH in parts[:1])
+                return path
         raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
 
     # -- deleting
@@ -329,7 +316,8 @@ class Writer(Folder):
 
 def _free(place: Path, name: str) -> Iterator[str]:
     """Yield the file names for a note that no file in the folder `place` has, also where the case of letters counts."""
-    taken = {folded(names.meant(other)) for other in os.listdir(place)}
+    with disk.explain_errors(str(place)):
+        taken = {folded(names.meant(other)) for other in os.listdir(place)} if place.is_dir() else set()
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
         file = f"{names.note_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"

@@ -75,7 +75,7 @@ def test_the_start_of_a_session(day: Spellbook, vault: Path, write_note: Write) 
     What is pinned in another project's scope is not told. However much is pinned, open and in the contents, the text is
     within the budget.
     """
-    found = session_briefing.briefing(day.index)
+    found = [*session_briefing.gathered(day.index)][-1]
     text = found.text(800)
     for part in (
         "> Work on the parser.",
@@ -91,12 +91,12 @@ def test_the_start_of_a_session(day: Spellbook, vault: Path, write_note: Write) 
     assert [each["title"] for each in told["open_decisions"]] == ["Ledger in PostgreSQL"]
     assert [each["title"] for each in told["pinned"]] == ["배포 요일"]
     with books.open(vault, embedder="hash", scope="other") as other:
-        assert session_briefing.briefing(other.index).pinned == ()
+        assert [*session_briefing.gathered(other.index)][-1].pinned == ()
     for number in range(60):
         write_note(f"n{number}.md", "긴 글 " * 400, category=f"c{number}", topic="t" * 90, pinned="true")
         write_note(f"m{number}.md", "A decision.", category="decision", title=f"{'Long ' * 40}{number}")
     day.reindex()
-    found = session_briefing.briefing(day.index)
+    found = [*session_briefing.gathered(day.index)][-1]
     assert all(estimate_tokens(found.text(budget)) <= budget for budget in (200, 800, 3_000))
 
 
@@ -112,7 +112,7 @@ def test_nothing_leaves_its_fence(vault: Path, book: Spellbook, write_note: Writ
     book.reindex()
     told = prompt_recall.related_text(prompt_recall.recall(book.index, "when do we rotate the signing keys"))
     assert "signing keys" in told
-    for text in (session_briefing.briefing(book.index).text(2_000), told):
+    for text in ([*session_briefing.gathered(book.index)][-1].text(2_000), told):
         assert not any(letter in text for letter in "\x1b\x00\u202e\u2028")
         for line in text.split("\n"):
             assert line.startswith((">", "- ")) or not any(word in line for word in ("obey", "Human", "SYSTEM")), line

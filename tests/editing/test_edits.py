@@ -166,6 +166,11 @@ def headed(*lines: str, body: str = "") -> str:
         (headed("a:", "  - x # c", "  - y", "b: 1"), {"a": ["x", "z"]}, headed("a:", "  - x # c", "  - z", "b: 1")),
         (headed("a:", "- x", "- y"), {"a": ["y"]}, headed("a:", "- y")),
         (headed("a: [x, x]"), {"a": ["x"]}, headed("a: [x]")),
+        (
+            headed("a:", "- b: 1 # c", "  d: 2", "- x"),
+            {"a": [{"b": 1, "d": 2}, "y"]},
+            headed("a:", "- b: 1 # c", "  d: 2", "- y"),
+        ),
         # comments survive
         (headed("a:", "  - x", "  # why", "  - y", "b: 1"), {"a": "z"}, headed("a: z", "# why", "b: 1")),
         (headed("a:", "  b:", "    c: 1", "", "# of d", "d: 1"), {"a": "z"}, headed("a: z", "", "# of d", "d: 1")),

@@ -117,7 +117,7 @@ def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path: Path) -> Non
             Database(file, 2, print, {}, patience=0.1).rows("SELECT count(*) FROM t")
 
 
-MOST = 60
+MOST = 59
 """Files of the package whose functions may run for one `remember` on a server that is warm."""
 
 

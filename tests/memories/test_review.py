@@ -80,7 +80,7 @@ def test_what_an_agent_writes_waits_for_the_person(reviewed: Spellbook, vault: P
     said = spellbook_in(vault, "status").output
     assert f"1 note waits for you, since {dt.date.today()}" in said
     token = CALLER.set("")
-    assert "1 note waits for you" in session_briefing.briefing(book.index).text(2_000)
+    assert "1 note waits for you" in [*session_briefing.gathered(book.index)][-1].text(2_000)
     assert [each.chunk.path for each in prompt_recall.recall(book.index, "quokka ferry southern pier")] == ["old.md"]
     CALLER.reset(token)
     book.keep(written)

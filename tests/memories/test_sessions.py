@@ -97,7 +97,7 @@ def test_the_last_words_of_the_session_before(
     session("broken", "Broken words.", updated="[2026")
     (vault / "sessions/zz.md").write_bytes(b"\xff\xfe\x00")
     with books.open(vault, embedder="hash", scope=scope) as book:
-        found = session_briefing.briefing(book.index, compacted=compacted, session=running)
+        found = [*session_briefing.gathered(book.index, compacted=compacted, session=running)][-1]
         text = found.text(800)
     assert ("Last time here (" in text) is bool(told)
     assert (f"\n> {told}\n" in text) is bool(told)
@@ -134,7 +134,7 @@ def test_the_last_words_are_short_and_stay_quoted(vault: Path, session: Callable
     for number, words in enumerate((evil + "긴 말을 이어서 한다. " * 300, evil + "long words here. " * 300)):
         session("a", words, title="Long")
         with books.open(vault, embedder="hash", scope="shop") as book:
-            lines = session_briefing.briefing(book.index).last.lines()  # type: ignore[union-attr]
+            lines = [*session_briefing.gathered(book.index)][-1].last.lines()  # type: ignore[union-attr]
         assert lines[0].startswith("Last time here ("), number
         assert lines[0].endswith("id: session-a")
         assert lines[1:3] == ["> Long", "The last words there:"]

@@ -62,7 +62,7 @@ def test_walk_lists_notes_and_nothing_else(notes: Vault, vault: Path, write_note
         write_note(path, "x")
     listing = notes.walk()
     assert set(listing.files) == {"a.md", "b.MD", "deep/er/c.md", "한글 노트.md", "#a#.md", "a~.md"}
-    assert (listing.faults, listing.hidden) == ((), ())
+    assert (listing.faults, listing.hidden) == ([], [])
     assert [fault.path for fault in listing.left_out] == ["a (Kim's conflicted copy 2026-01-01).md"]
     assert all(notes.stamp(path) == stamp for path, stamp in listing.files.items())
     file = write_note("a.md", "old")
@@ -174,7 +174,7 @@ def test_what_cannot_be_read_is_reported_and_not_gone(
     file.chmod(0)
     try:
         listing = notes.walk()
-        assert (set(listing.files), listing.hidden) == ({"b.md"}, ("closed/",))
+        assert (set(listing.files), listing.hidden) == ({"b.md"}, ["closed/"])
         with pytest.raises(UnreadableNote, match=r"b\.md"):
             notes.read("b.md")
     finally:
