@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spellbook.archive import importer
+from spellbook.archive import importer, snapshots
 from spellbook.archive.import_sources import members
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -409,10 +409,10 @@ def test_all_or_nothing(book: Spellbook, vault: Path, tmp_path: Path, monkeypatc
 
     def grows(stage: str, done: int, count: int) -> None:
         monkeypatch.setattr(importer, "LARGE", 1_000_000)
-        monkeypatch.setattr(importer, "RESERVE", 1 << 60)
+        monkeypatch.setattr(snapshots, "RESERVE", 1 << 60)
         os.truncate(source / "x.md", 1 << 40)
 
-    for progress, reason in ((fail, "The disk fails"), (grows, "nearly full")):
+    for progress, reason in ((fail, "The disk fails"), (grows, "the import needs")):
         with pytest.raises(StorageError, match=reason):
             book.import_(source, on_conflict="overwrite", progress=progress)
         assert {path: held[:2] for path, held in state_of(vault).items()} == {"a.md": (b"mine", 0o755)}
