@@ -245,7 +245,6 @@ def heading_text(source: str) -> str:
     if _MARKED.search(text):
         text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
         text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
-    if _MARKED.search(text):
         text = _visible_text(_inline().parseInline(text))
     for formula in formulas:
         text = text.replace(_FORMULA, formula, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
@@ -83,12 +83,9 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
     of_graph = notes.is_of_graph(note.path)
     may_be = _MAY_BE_IN_GRAPH if of_graph else _MAY_BE
-    hints = [hint.start() for hint in may_be.finditer(note.text, note.body_at)]
-    if not hints:
+    if not may_be.search(note.text, note.body_at):
         return
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
-    if spans and not any(mark in note.text for mark in ("%%", "<!--", "$$")):  # these may hide all that follows
-        spans = sorted({spans[bisect_left(spans, (bisect_right(note.offsets, at),)) - 1] for at in hints})
     runs = ("".join(note.body_lines[first:last]) for first, last in spans)
     runs = (_without(run, markdown.literals(run)) if "`" in run or "$" in run else run for run in runs)
     whole = "".join(runs)
