@@ -19,7 +19,7 @@ import click
 import spellbook
 from spellbook.cli import main
 from spellbook.cli.first_help import GROUPS
-from spellbook.text.passwords import table
+from spellbook.text.credential_values import table
 
 ROOT = Path(spellbook.__file__).parent
 
