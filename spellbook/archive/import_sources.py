@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import codecs
 import hashlib
 import json
 import os
@@ -230,102 +229,40 @@ def _safe_path(path: str) -> str:
     return path
 
 
-# -- JSON that is larger than memory: read member by member, item by item
+# -- members of JSON
 
-_FIRST_READ = 1 << 16
-_BLANK = " \t\r\n"
-_AFTER = {*_BLANK, *",:]}"}
+_BEGINS = b'"files": [\n'
+"""The end of the first line of an export of Spellbook's; each file has a line of its own, or several."""
 
 
 def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     """
-    Yield key and value of each member of the JSON object in `file`; a list is yielded item by item, one in memory.
+    Yield key and value of each member of the JSON object in `file`; a list is yielded item by item.
 
-    If the file holds a list, its items have the key "". Raises InvalidInput if the file, called `name`, is no JSON.
+    If the file holds a list, its items have the key "". An export of Spellbook's is read by lines, so it may be larger
+    than memory; all other JSON is held whole. Raises InvalidInput if the file, called `name`, is no JSON, or too large.
     """
-    text = _HeldText(file, name)
-    if text.peek() == "[":
-        yield from (("", text.value()) for _ in text.entries())
-    else:
-        for _ in text.entries():
-            key = str(text.value())
-            text.sign(":")
-            if text.peek() == "[":
-                yield from ((key, text.value()) for _ in text.entries())
-            else:
-                yield key, text.value()
-    if text.peek():
-        raise text.wrong("there is more after its end")
-
-
-class _HeldText:
-    """The text of the file, of which as much is held as the value that is read needs."""
-
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._file = file
-        self._name = name
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
-        self._json = json.JSONDecoder()
-        self._held = ""
-        self._at = 0
-        self._ended = False
-
-    def peek(self) -> str:
-        """Return the next sign that is no blank, "" at the end."""
-        while True:
-            while (sign := self._held[self._at : self._at + 1]) and sign in _BLANK:
-                self._at += 1
-            if sign or self._ended:
-                return sign
-            self._read_on()
-
-    def sign(self, expected: str) -> str:
-        """Take one of the `expected` signs."""
-        sign = self.peek()
-        if not sign or sign not in expected:
-            raise self.wrong(f"{' or '.join(expected)} is missing" if sign else "it breaks off")
-        self._at += 1
-        return sign
-
-    def entries(self) -> Iterator[None]:
-        """Take the signs of a list or an object, and yield where each of its entries is to be taken."""
-        end = "]" if self.sign("{[") == "[" else "}"
-        after = self.sign(end) if self.peek() == end else ","
-        while after == ",":
-            yield
-            after = self.sign(f",{end}")
-
-    def value(self) -> Any:
-        """Take the next value."""
-        self.peek()
-        while True:
-            try:
-                value, end = self._json.raw_decode(self._held, self._at)
-                # A number may go on behind the text that is held, or after its point.
-                if self._ended or self._held[end : end + 1] in _AFTER:
-                    self._at = end
-                    return value
-            except (ValueError, RecursionError) as error:
-                if self._ended or isinstance(error, RecursionError):
-                    breaks_off = self._ended and self._at >= len(self._held)
-                    raise self.wrong("it breaks off" if breaks_off else str(error)) from error
-            self._read_on()
-
-    def _read_on(self) -> None:
-        self._held = self._held[self._at :]
-        self._at = 0
-        if len(self._held) > MOST_VALUE:
-            raise self.wrong("one of its values is too large")
-        # Twice as much each time, so that a large value is not tried over and over.
-        piece = self._file.read(max(_FIRST_READ, len(self._held)))
-        try:
-            self._held += self._decoder.decode(piece, final=not piece)
-        except UnicodeDecodeError as error:
-            raise self.wrong("it is not UTF-8") from error
-        self._ended = not piece
-
-    def wrong(self, reason: str) -> InvalidInput:
-        return InvalidInput(
-            f"{self._name}: not the JSON of an export ({reason}).",
+    try:
+        first = file.readline(MOST_VALUE)
+        if first.endswith(_BEGINS):
+            yield from _items(json.loads(first + b"]}"))
+            while line := file.readline(MOST_VALUE):
+                if line.startswith(b"]"):
+                    yield from _items(json.loads(b'{"files": [' + line + file.read(1)))
+                else:
+                    yield "files", json.loads(line.rstrip(b",\r\n"))
+        else:
+            whole = first + file.read(MOST_VALUE)
+            if len(whole) > MOST_VALUE:
+                raise ValueError(f"over {MOST_VALUE / 1e6:,.0f} MB")
+            yield from _items(json.loads(whole))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"{name}: not the JSON of an export ({error}).",
             "Is the file whole? docs/moving-in.md says what can be imported. Nothing was imported.",
-        )
+        ) from error
+
+
+def _items(value: Any) -> Iterator[tuple[str, Any]]:
+    for key, inner in value.items() if isinstance(value, dict) else [("", value)]:
+        yield from ((key, item) for item in (inner if isinstance(inner, list) else [inner]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -18,8 +17,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from spellbook.archive import import_sources
+from spellbook.archive.erased_notes import is_erased
 from spellbook.archive.formats.conversations import Incoming
-from spellbook.archive.snapshots import RESERVE
+from spellbook.archive.snapshots import check_room
 from spellbook.index import privacy, sync
 from spellbook.index.inbox import folder_of
 from spellbook.index.opened import Index, Progress
@@ -52,7 +52,7 @@ _HEAD = 2_000
 
 _HINT = "a note of basic-memory, without an id; scripts/import_memories.py gives such notes ids (docs/moving-in.md)"
 LARGE = 100_000_000
-"""Bytes; a larger import leaves `RESERVE` free on the disk."""
+"""Bytes; a larger import leaves `snapshots.RESERVE` free on the disk."""
 
 
 @dataclass(slots=True)
@@ -127,11 +127,17 @@ class _Wanted(NamedTuple):
 
 
 class _HeldFile(NamedTuple):
-    """A file of a source, distrusted; its hash, and that before it was; and warnings of it."""
+    """A file of a source, distrusted, and its bytes; its hash, and that before it was; and warnings of it."""
 
     file: IO[bytes]
+    size: int
     hashes: tuple[str, str]
     warnings: list[Fault]
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the content of the file."""
+        self.file.seek(0)
+        yield from disk.pieces_of(self.file)
 
 
 def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
@@ -231,7 +237,7 @@ class _Importing:
                 if confirms:
                     warnings.append("it says that a person confirmed it: that counts once you keep it")
             faults = [Fault(incoming.path, 0, reason) for reason in warnings]
-            yield _HeldFile(file, (sha256, pieces.sha256), faults)
+            yield _HeldFile(file, file.tell(), (sha256, pieces.sha256), faults)
 
     def _take(self, incoming: Incoming, held: _HeldFile) -> None:
         """Decide what becomes of a file, write it if it is to be written, and report it."""
@@ -266,40 +272,37 @@ class _Importing:
             return replace(verdict, what="unchanged")  # whatever the note says by now
         if known and verdict.what == "skipped":
             return replace(verdict, what="proposed")
-        is_erased = verdict.what in _WRITTEN and _is_erased(self._vault, verdict, held.file)
-        return replace(verdict, what="erased") if is_erased else verdict
+        if verdict.what in _WRITTEN:
+            is_there = verdict.over is not None
+            if is_erased(self._vault, verdict.path, held.size, held.pieces(), is_there=is_there):
+                return replace(verdict, what="erased")
+        return verdict
 
     def _write(self, incoming: Incoming, verdict: _Verdict, held: _HeldFile) -> None:
         """Check a file that is to be written, and place it unless this is a dry run."""
-        path, over, file = verdict.path, verdict.over, held.file
+        path, over = verdict.path, verdict.over
         _check_path(self._vault, path, self._taken)
         self._taken.add(path)
-        self._size += file.tell()
+        self._size += held.size
         self.report.warnings += held.warnings
-        file.seek(0)
         if is_setting(path):
-            _check_settings(path, file.read())
-        elif not self._is_hinted and is_note(path) and _BASIC_MEMORY.match(file.read(_HEAD)):
+            _check_settings(path, b"".join(held.pieces()))
+        elif not self._is_hinted and is_note(path) and _BASIC_MEMORY.match(next(held.pieces(), b"")[:_HEAD]):
             self._is_hinted = True  # one line is enough
             self.report.warnings.append(Fault(incoming.path, 0, _HINT))
         if self._options.dry_run:
             return
         self.report.trash += [self._vault.trash.copy(path, over)] if over else []
-        file.seek(0)
-        pieces = disk.pieces_of(file)
-        mode = incoming.mode
-        mtime_ns = incoming.mtime_ns
-        self._vault.place(path, pieces, mode=mode, mtime_ns=mtime_ns, expected=over, sync=False)
+        self._vault.place(
+            path, held.pieces(), mode=incoming.mode, mtime_ns=incoming.mtime_ns, expected=over, sync=False
+        )
 
     def _check_room(self, held: int) -> None:
         """Raise StorageError before an import fills a disk, as an endless or sparse file would."""
-        if self._size + held <= LARGE:
-            return
-        of_vault = self._size if self._options.dry_run else 0
-        for folder, needed in ((self._index.config.state, 0), (self._vault.root, of_vault)):
-            if shutil.disk_usage(folder).free < RESERVE + needed:
-                hint = "Make room; nothing was imported."
-                raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", hint)
+        if self._size + held > LARGE:
+            of_vault = self._size if self._options.dry_run else 0
+            for folder, needed in ((self._index.config.state, 0), (self._vault.root, of_vault)):
+                check_room(folder, needed, "the import", "Make room, and import again.")
 
     def _destination(self, incoming: Incoming) -> _Wanted:
         """Return where a file should go, and the rule if that is taken. Raises PathOutsideVault."""
@@ -319,15 +322,6 @@ class _Importing:
         path = _fitting(self._vault, name)
         # Two conversations of one title are no conflict, and any name will do.
         return _Wanted("", path, "rename") if incoming.id else _Wanted(name, path, options.on_conflict)
-
-
-def _is_erased(vault: Vault, verdict: _Verdict, file: IO[bytes]) -> bool:
-    """Say whether a file is a note that mostly says what was erased."""
-    if not vault.has_tombstones or not is_note(verdict.path) or file.tell() > MOST_BYTES:
-        return False
-    file.seek(0)
-    old = [vault.read(verdict.path)[0]] if verdict.over else []
-    return vault.tombstones.found(verdict.path, file.read(), old) is not None
 
 
 def _check_path(vault: Vault, path: str, taken: names.Paths) -> None:

@@ -21,12 +21,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from spellbook.archive.erased_notes import is_erased
 from spellbook.index.opened import Progress
-from spellbook.notes.files import MOST_BYTES, Fault
+from spellbook.notes.files import Fault
 from spellbook.system import disk, platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted
-from spellbook.text.unicode import is_markdown
 from spellbook.vault import names
 from spellbook.vault.backup_files import BackupFile, tree
 from spellbook.vault.folder import Folder
@@ -256,7 +256,7 @@ def over(
     vault: Vault, blobs: Blobs, manifest: SnapshotManifest, files: Mapping[str, BackupFile], progress: Progress | None
 ) -> Restored:
     """Restore `files` over the vault, in one entry of the journal. Raises StorageError, Conflict: nothing changed."""
-    written = 0
+    written = unchanged = 0
     folders = manifest.head["folders"]
     erased = list[str]()
     with vault.change("restore", f"snapshot {manifest.name}"), disk.explain_errors(str(vault.root)):
@@ -270,34 +270,26 @@ def over(
             kept, now = files[path], None
             with contextlib.suppress(MemoryNotFound, PathOutsideVault):
                 now = vault.hash(path)
-            if now != kept.sha256 and _is_erased(vault, blobs, path, kept, now):
+            content = partial(blobs.pieces, kept.sha256, path)
+            if now == kept.sha256:
+                unchanged += 1
+            elif is_erased(vault, path, kept.stamp.size, content(), is_there=now is not None):
                 erased.append(path)
-            elif now != kept.sha256:
+            else:
                 if (vault.root / path).is_symlink():
                     vault.trash.set_aside(path)
                     removed.append(path)
                     now = None
                 if now is not None and not is_logged(path, vault.locate(path, known=True)):
                     vault.trash.copy(path, now)
-                pieces = blobs.pieces(kept.sha256, path)
-                mtime_ns = kept.stamp.mtime_ns
-                vault.place(path, pieces, mode=kept.mode, mtime_ns=mtime_ns, expected=now)
+                vault.place(path, content(), mode=kept.mode, mtime_ns=kept.stamp.mtime_ns, expected=now)
                 written += 1
             if progress:
                 progress("restoring", number, len(files))
         for folder in folders:
             if not names.refusal(folder) and not vault.admitted(folder).exists():
                 vault.make(folder)
-    left = len(files) - written - len(erased)
-    return Restored(manifest.name, str(vault.root), written, tuple(removed), left, erased=tuple(erased))
-
-
-def _is_erased(vault: Vault, blobs: Blobs, path: str, kept: BackupFile, now: str | None) -> bool:
-    """Say whether a file of a snapshot is a note that mostly says what was erased since."""
-    if not vault.has_tombstones or not is_markdown(path) or kept.stamp.size > MOST_BYTES:
-        return False
-    old = [b"".join(vault.pieces(path))] if now else []
-    return vault.tombstones.found(path, b"".join(blobs.pieces(kept.sha256, path)), old) is not None
+    return Restored(manifest.name, str(vault.root), written, tuple(removed), unchanged, erased=tuple(erased))
 
 
 def _remove_others(

@@ -123,8 +123,9 @@ class Snapshots:
                 if was and was.stamp == item.stamp and is_settled(item.stamp, scanned_ns):
                     same |= {item.path: was.sha256} if self._blobs.has(was.sha256) else {}
             needed = sum(item.stamp.size for item in now.files if item.path not in same)
-            hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
-            _check_room(self.folder, needed, "a snapshot", hint)
+            check_room(
+                self.folder, needed, "a snapshot", "Make room, or set SPELLBOOK_DATA to a folder on another disk."
+            )
             files: list[BackupFile] = []
             stored = 0
             for number, item in enumerate(now.files, 1):
@@ -281,11 +282,11 @@ class Snapshots:
                 held = {item.path: item.stamp.size for item in tree(vault).files}
                 sizes = {path: kept.stamp.size for path, kept in files.items()}
                 needed = sum(size for path, size in sizes.items() if held.get(path) != size)
-                _check_room(vault.root, needed, "the restore", "Make room, or restore with --into elsewhere.")
+                check_room(vault.root, needed, "the restore", "Make room, or restore with --into elsewhere.")
                 return replace(restore.over(vault, self._blobs, manifest, files, progress), faults=faults)
             above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
             needed = sum(kept.stamp.size for kept in files.values())
-            _check_room(above, needed, "the restore", "Name another folder.")
+            check_room(above, needed, "the restore", "Name another folder.")
             return replace(restore.into_folder(self._blobs, manifest, files, into, progress), faults=faults)
 
     @contextlib.contextmanager
@@ -298,7 +299,7 @@ class Snapshots:
             yield
 
 
-def _check_room(folder: Path, needed: int, what: str, hint: str) -> None:
+def check_room(folder: Path, needed: int, what: str, hint: str) -> None:
     """Raise StorageError if fewer than `needed` bytes and the reserve are free on the disk of a folder."""
     needed = needed + RESERVE
     free = shutil.disk_usage(folder).free

@@ -1,7 +1,5 @@
 """Every size in cutting notes, in estimated tokens, with its source ("By hand": none). It imports nothing."""
 
-from __future__ import annotations
-
 # -- a chunk
 
 CHUNK_TOKENS = 256

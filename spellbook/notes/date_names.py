@@ -1,5 +1,7 @@
 """
-The names of months and days of the week in all languages, from date_names.toml, which is read when a name is first met.
+The names of months and days of the week in all languages, and the forms in which a day is spelt with them.
+
+The names are those of date_names.toml, which is read when one is first met.
 
 A name that means two months in two languages, as `listopad` (November in Polish, October in Croatian), means that
 of the language that scripts/date_names.py names first, or none of them; a day of the week beside it decides.
@@ -11,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from itertools import count
 
 from spellbook.system.lazy import regex, toml_in
 from spellbook.text.unicode import composed, folded
@@ -56,3 +59,29 @@ def meanings(kind: str, name: str) -> Sequence[int]:
 
 table = partial(toml_in, __file__)
 """Returns the content of a TOML file beside this module."""
+
+
+# -- the forms in which a day is spelt
+
+_DAY_PARTS = {
+    **{"Y": r"(?:19|20)\d\d", "M": r"\d\d?", "D": r"\d\d?", "MM": r"\d\d", "DD": r"\d\d", "N": rf"(?!\d){NAME}"},
+    **{"NW": rf"{LETTER}{{2,24}}", "NE": "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"},
+}
+_GAP = r"[\s.,،_-]{0,3}"
+_TH = r"(?:st|nd|rd|th|er|mh|[ºª°])?"
+SPELLED_DAYS = (
+    r"Y[년年] ?M[월月] ?D[일日号]",
+    rf"D{_TH}{_GAP}(?:de |of |di |na |d['’]|ב)?N{_GAP}(?:del? |di |dal |năm )?Y",
+    rf"(?:NE{_GAP}D{_TH}{_GAP}|NW D, ?)Y",
+    rf"Y{_GAP}(?:(?:m|ж|թ|gada)\.? )?(?:N{_GAP}D|D{_GAP}N)",
+)
+"""Forms for `day_pattern` that nothing but a date has, with the words that the CLDR puts between its parts."""
+
+
+def day_pattern(*forms: str) -> str:
+    """Return a regular expression for any of `forms`, in which Y, M, D and N (a name) are the parts of a day."""
+    numbers = count()
+    group = "(?P<{0[0]}{1}>{2})".format
+    return re.sub(
+        "MM|DD|NE|NW|[YMDN]", lambda part: group(part[0], next(numbers), _DAY_PARTS[part[0]]), "|".join(forms)
+    )

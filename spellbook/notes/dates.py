@@ -12,11 +12,11 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import chain, count, product
+from itertools import chain, product
 from typing import Any
 from urllib.parse import unquote
 
-from spellbook.notes.date_names import LETTER, NAME, meanings, plain, table
+from spellbook.notes.date_names import LETTER, NAME, SPELLED_DAYS, day_pattern, meanings, plain, table
 from spellbook.notes.frontmatter import label_of
 from spellbook.system.lazy import regex
 from spellbook.text.unicode import folded, without_ending
@@ -26,32 +26,9 @@ UPDATED = ("updated", "changed", "modified", "edited")
 """Tables of keys in date_keys.toml, the most telling first."""
 VALID = ("valid_from", "valid_until")  # the keys that say when a note holds; see `filters.validity`
 
-_DAY_PARTS = {
-    **{"Y": r"(?:19|20)\d\d", "M": r"\d\d?", "D": r"\d\d?", "MM": r"\d\d", "DD": r"\d\d", "N": rf"(?!\d){NAME}"},
-    **{"NW": rf"{LETTER}{{2,24}}", "NE": "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"},
-}
-_GAP = r"[\s.,،_-]{0,3}"
-_TH = r"(?:st|nd|rd|th|er|mh|[ºª°])?"
-_SPELLED = (
-    r"Y[년年] ?M[월月] ?D[일日号]",
-    rf"D{_TH}{_GAP}(?:de |of |di |na |d['’]|ב)?N{_GAP}(?:del? |di |dal |năm )?Y",
-    rf"(?:NE{_GAP}D{_TH}{_GAP}|NW D, ?)Y",
-    rf"Y{_GAP}(?:(?:m|ж|թ|gada)\.? )?(?:N{_GAP}D|D{_GAP}N)",
-)
-"""Forms for `_pattern` that nothing but a date has, with the words that languages of the CLDR put between its parts."""
-
-
-def _pattern(*forms: str) -> str:
-    """Return a regular expression for any of `forms`, in which Y, M, D and N (a name) are the parts of a day."""
-    numbers = count()
-    group = "(?P<{0[0]}{1}>{2})".format
-    return re.sub(
-        "MM|DD|NE|NW|[YMDN]", lambda part: group(part[0], next(numbers), _DAY_PARTS[part[0]]), "|".join(forms)
-    )
-
 
 def _day_of(match: re.Match[str]) -> str:
-    """Return the day that a match of `_pattern` names in ISO 8601, "" if no calendar has it."""
+    """Return the day that a match of `day_pattern` names in ISO 8601, "" if no calendar has it."""
     parts = {name[0]: text for name, text in match.groupdict().items() if text}
     try:
         return _date(int(parts["Y"]), parts.get("M") or parts["N"], int(parts["D"]), match.string).isoformat()
@@ -72,7 +49,7 @@ def _date(year: int, month: str, day: int, text: str) -> dt.date:
 _WORD = rf"{LETTER}{{1,20}}(?:[-.'’]{LETTER}{{1,20}}){{0,3}}"
 """A day of the week in any language; in a date also "at", "um", "г."."""
 
-_VALUE_DAY = _pattern(r"Y\s?[-/.]\s?M\s?[-/.]\s?D", r"D\.\s?M\.\s?Y", *_SPELLED)
+_VALUE_DAY = day_pattern(r"Y\s?[-/.]\s?M\s?[-/.]\s?D", r"D\.\s?M\.\s?Y", *SPELLED_DAYS)
 _TIME = (
     r"(?P<before>오전|오후|午前|午後|上午|下午)?\s?(?P<hour>\d\d?)[:시時]\s?(?P<minute>\d\d?)[분分]?(?::(?P<second>\d\d)"
     r"(?:[.,]\d+)?)?\s?(?P<half>[ap]\.?m\.?)?\s?(?P<utc>Z|UTC|GMT)?(?P<zone>[+-]\d\d:?\d\d)?"
@@ -149,12 +126,12 @@ RULE = 3
 Formats = Sequence[tuple[str, str]]
 """Folders, "" for the whole vault, each with the format of the names in it, in the tokens of moment.js."""
 
-_DAY = _pattern(
+_DAY = day_pattern(
     r"Y(?P<mark>[-._])MM(?P=mark)DD",
     # With a time after it, as Obsidian names unique notes.
     r"YMMDD(?:[01]\d[0-5]\d(?:[0-5]\d)?|2[0-3][0-5]\d(?:[0-5]\d)?)?",
     r"Y\. M\. D\.?",
-    *_SPELLED,
+    *SPELLED_DAYS,
 )
 # A number goes on behind it (2026.10.15.3), or ends before it (010-2026-10-15): then it is no date.
 _FIRST = regex(rf"(?:{_DAY})(?![0-9A-Za-z])(?!\.\d)", re.I)

@@ -102,15 +102,18 @@ def is_conversation(meta: Mapping[str, object]) -> bool:
 
 def speaker(heading: str) -> str:
     """Return the name under whose heading a turn stands, "" for words such as `User` that name nobody."""
-    match = _HEADING.fullmatch(heading.partition(" > ")[0])
-    name = match["name"].strip() if match else ""
+    name = _name_in(heading)
     return "" if name.casefold() in _ASKING else name
 
 
 def is_answer(heading: str) -> bool:
     """Say whether a turn stands under the name of an assistant."""
+    return _ANSWERING.fullmatch(_name_in(heading).casefold()) is not None
+
+
+def _name_in(heading: str) -> str:
     match = _HEADING.fullmatch(heading.partition(" > ")[0])
-    return bool(match and _ANSWERING.fullmatch(match["name"].strip().casefold()))
+    return match["name"].strip() if match else ""
 
 
 def words(text: str) -> str:

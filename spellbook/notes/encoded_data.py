@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from spellbook.system.lazy import regex
 
@@ -67,8 +67,8 @@ def places(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
     return whole
 
 
-def blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Return `text` with blanks in place of the letters of each span of data; spans are in order."""
+def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return `text` with blanks in place of the letters of each span; spans are in order."""
     parts, at = [], 0
     for first, last in spans:  # a drawing has one for each of its tags
         parts += [text[at:first], _NO_LINE_END.sub(" ", text[first:last])]

@@ -84,8 +84,6 @@ class Link(NamedTuple):
 
 def find(note: Note) -> tuple[Link, ...]:
     """Return the links of a note to files, in order."""
-    if "[" not in note.text and note.meta.keys().isdisjoint((*RELATIONS, _SOURCES)):
-        return ()
     header = [*accumulate(map(len, lines(note.text[: note.body_at])), initial=0)]
 
     def line(at: int) -> int:
@@ -172,8 +170,6 @@ def _id_or_path(text: str) -> tuple[str, str] | None:
 def _find_in_body(note: Note) -> Iterator[_Place]:
     """Yield the links in the body."""
     text = note.text.replace("\0", " ")
-    if text.find("[", note.body_at) < 0:
-        return
     places = [*_find_definitions(note, text)] if text.find("]:", note.body_at) >= 0 else []
     comments: list[int] = []
     has_comments = text.find("%%", note.body_at) >= 0

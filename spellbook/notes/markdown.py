@@ -120,7 +120,8 @@ def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         prose = tuple(ends.items())
     state.line = stop
     token = state.push(kind, "", 0)
-    token.map, token.meta = [start, stop], {"items": items, "prose": prose}
+    token.map = [start, stop]
+    token.meta = {"items": items, "prose": prose, "tables": ((start, stop),) if kind == "table" else ()}
     if kind == "heading":
         marks, _, token.content = text.strip().partition(" ")
         token.tag = f"h{len(marks)}"
@@ -214,15 +215,14 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
         if kind == "heading":
             source = inner[0].content if inner else top.content
             yield Block(kind, *span, int(top.tag[1]), heading_text(source), prose=(span,))
-        elif inner and (kind == "blockquote" or kind.endswith("_list")):
-            yield _container(kind, span, inner)
+        elif inner:
+            yield _container(kind, span, [top, *inner])
         else:
-            own = {"paragraph": "prose", "table": "tables"}
-            yield Block(kind, *span, **({own[kind]: (span,)} if kind in own else {}) | top.meta)
+            yield Block(kind, *span, **top.meta)
 
 
 def _container(kind: str, span: tuple[int, int], inner: Sequence[Token]) -> Block:
-    """Return the block of a list or a quote, with what the tokens in it say of its lines."""
+    """Return the block of a paragraph, a list, a quote or a table, with what its tokens say of its lines."""
     items = tuple(_span(token)[0] for token in inner if token.level == 1 and token.type == "list_item_open")
     code = tuple(_span(token) for token in inner if token.type in CODE)
     tables = tuple(_span(token) for token in inner if token.type == "table_open")
@@ -245,7 +245,6 @@ def heading_text(source: str) -> str:
     if _MARKED.search(text):
         text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
         text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
-    if _MARKED.search(text):
         text = _visible_text(_inline().parseInline(text))
     for formula in formulas:
         text = text.replace(_FORMULA, formula, 1)

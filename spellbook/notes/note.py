@@ -193,8 +193,6 @@ class Note:
 
     def _inline_tags(self) -> Iterator[str]:
         text = self.text.replace("\0", " ")
-        if not _MAY_BE_TAG.search(text, self.body_at):
-            return
         for run in runs(self.blocks, text, self.offsets, lambda *span: _MAY_BE_TAG.search(text, *span) is not None):
             found = (composed(mark["tag"]).strip("/") for kind, mark in marks(text, *run) if kind == "tag")
             yield from (tag for tag in found if len(tag) <= _MOST_LABEL)

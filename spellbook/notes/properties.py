@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
 from spellbook.notes.dates import VALID
+from spellbook.notes.encoded_data import blanked
 from spellbook.notes.frontmatter import LABELS, load_value
 from spellbook.notes.relations import RELATIONS
 from spellbook.system.lazy import lazy, regex
@@ -49,7 +50,6 @@ _MAY_BE_IN_GRAPH = regex(
     rf"[:\[{''.join(_DATED)}{_FIRST}]{_HINT}|(?:{'|'.join(f'(?<={each[0]}){each[1:]}' for each in _MARKERS)})[ \t]"
     r"|(?<=S)CHEDULED: <|(?<=D)EADLINE: <)"
 )
-_LETTER = regex(r"[^\r\n]")
 _HIDDEN = regex(
     r"[%<$](?:(?<=%)%(?s:.*?)%%|(?<=<)!--(?s:(?!<!--|-->).)*+-->"
     r"|(?<=\$)(?:\$(?s:.*?)\$\$|(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)))"
@@ -83,16 +83,13 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
     of_graph = notes.is_of_graph(note.path)
     may_be = _MAY_BE_IN_GRAPH if of_graph else _MAY_BE
-    hints = [hint.start() for hint in may_be.finditer(note.text, note.body_at)]
-    if not hints:
+    if not may_be.search(note.text, note.body_at):
         return
     spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
-    if spans and not any(mark in note.text for mark in ("%%", "<!--", "$$")):  # these may hide all that follows
-        spans = sorted({spans[bisect_left(spans, (bisect_right(note.offsets, at),)) - 1] for at in hints})
     runs = ("".join(note.body_lines[first:last]) for first, last in spans)
-    runs = (_without(run, markdown.literals(run)) if "`" in run or "$" in run else run for run in runs)
+    runs = (blanked(run, markdown.literals(run)) if "`" in run or "$" in run else run for run in runs)
     whole = "".join(runs)
-    seen = markdown.lines(text := _without(whole, (match.span() for match in _HIDDEN.finditer(whole))))
+    seen = markdown.lines(text := blanked(whole, (match.span() for match in _HIDDEN.finditer(whole))))
     begins, numbers = [*accumulate(map(len, seen), initial=0)], [*chain(*(range(*span) for span in spans))]
     for nth in sorted({bisect_right(begins, hint.start()) - 1 for hint in may_be.finditer(text)}):
         at, line = note.offsets[numbers[nth]], seen[nth]
@@ -122,11 +119,6 @@ def _of_dataview(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int
         is_name = match["gap"] or " " not in key  # `I like std::vector` is none
         if key and value and is_name and folded(key) not in _OTHERS:
             yield at + match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
-
-
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Return a text with blanks in place of the letters in some spans."""
-    return notes.replaced(text, ((start, end, _LETTER.sub(" ", text[start:end])) for start, end in spans))
 
 
 def _of_logseq(at: int, line: str, start: re.Match[str]) -> Iterator[tuple[int, str, str]]:

@@ -1,7 +1,5 @@
 """Keys of frontmatter that relate a note to others. It imports nothing."""
 
-from __future__ import annotations
-
 MERGED = "merged"
 """The key with the ids and paths of notes that were merged into this one."""
 

@@ -65,8 +65,6 @@ class Files:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._aliases, self._ids, self._moved = dict(aliases or {}), ids or {}, moved or {}
         self._former = Files(self._moved) if self._moved else None
-        # A note links to the same files again and again.
-        self._followed: dict[tuple[str, str, bool], Reached | None] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
             self._by_name.setdefault(key(path), []).append((folded(path), path))
             for name in dates.logseq_names(path):
@@ -80,21 +78,7 @@ class Files:
         the vault, else a file's name or the end of its path: one in the note's own folder or below, else the shortest
         path; at last an alias.
         """
-        link = (source.rpartition("/")[0], target, is_markdown)
-        if link not in self._followed:
-            self._followed[link] = self._reach(*link)
-        return self._followed[link]
-
-    def relation(self, source: str, target: str) -> Reached | None:
-        """Return the note of a relation: by id, path, former path, name, former name or alias; None for none."""
-        if path := self._ids.get(folded(target)):
-            return Reached(path, By.ID)
-        now = self.follow(source, target, False)
-        former = self._former.follow(source, target, False) if self._former else None
-        is_loose = now is None or now.by == By.ALIAS or (former and now.by == By.NAME and former.by != By.NAME)
-        return Reached(self._moved[former.path], By.MOVED) if former and is_loose else now
-
-    def _reach(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
+        folder = source.rpartition("/")[0]
         wanted = folded(target)
         if wanted.startswith("/"):
             return self._exact(target.lstrip("/"), By.ROOT)
@@ -110,6 +94,15 @@ class Files:
             return Reached(next((path for path in paths if folded(path).startswith(near)), paths[0]), By.NAME)
         alias = self._aliases.get(wanted) if not is_markdown else None
         return Reached(alias, By.ALIAS) if alias else None
+
+    def relation(self, source: str, target: str) -> Reached | None:
+        """Return the note of a relation: by id, path, former path, name, former name or alias; None for none."""
+        if path := self._ids.get(folded(target)):
+            return Reached(path, By.ID)
+        now = self.follow(source, target, False)
+        former = self._former.follow(source, target, False) if self._former else None
+        is_loose = now is None or now.by == By.ALIAS or (former and now.by == By.NAME and former.by != By.NAME)
+        return Reached(self._moved[former.path], By.MOVED) if former and is_loose else now
 
     def ending(self, target: str) -> list[str]:
         """Return the files whose path is `target` or ends with it, shortest first."""

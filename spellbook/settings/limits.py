@@ -60,7 +60,7 @@ MOST_URL = 2_000
 # -- an import
 
 MOST_VALUE = 500_000_000
-"""Letters of one value of an export in JSON, which is held in memory."""
+"""Bytes of JSON of another program, or of a line of an export, which are held in memory: about four times as many."""
 
 MOST_GROWTH = 200
 """Times that a zip may grow as it is unpacked: what people write does not, and what would fill the disk does."""

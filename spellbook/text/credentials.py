@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from spellbook.text import languages, passwords
-from spellbook.text.passwords import pattern, table
+from spellbook.text import languages
+from spellbook.text.credential_values import LEAST_DIFFERENT, is_example, is_key, is_password, is_random, pattern, table
 from spellbook.text.unicode import composed
 
 HINT = "Leave it out, or say where it is kept. If it is not a secret, repeat with force=true. Nothing was written."
@@ -159,11 +159,11 @@ def _private_keys(text: str, *, likely: bool) -> _Candidates:
     """Yield private keys, and passwords in addresses."""
     for match in _with_mark("PRIVATE KEY", "private", "unnamed", text):
         body = pattern("encoded", "unnamed").search(match["body"])
-        if likely or (body and not passwords.is_example(body[0])):
+        if likely or (body and not is_example(body[0])):
             yield *match.span(), "a private key", body[0] if body else ""
     for match in _with_mark("://", "address", "unnamed", text):
         value = match["value"]
-        if value != match["user"] and not passwords.is_example(value):
+        if value != match["user"] and not is_example(value):
             yield *match.span("value"), "a password in an address", value
 
 
@@ -176,7 +176,7 @@ def _numbers(text: str) -> _Candidates:
         digits = re.sub(r"\D", "", match[0])
         doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
         is_checked = sum(number - 9 * (number > 9) for number in doubled) % 10 == 0  # by its last digit
-        is_grouped = match["grouped"] and len(set(digits)) >= passwords.LEAST_DIFFERENT
+        is_grouped = match["grouped"] and len(set(digits)) >= LEAST_DIFFERENT
         if is_checked and (is_grouped or _is_after(match, "card_label")):
             yield *match.span(), "a card number", match[0]
 
@@ -199,7 +199,7 @@ def _keys(text: str) -> _Candidates:
         for match in re.finditer(form, text, re.A):
             group = "value" if match.groupdict() else 0
             key = match[group].removeprefix(begin)
-            if not (passwords.is_example(key) or pattern("sequence", "values").search(key)):
+            if not (is_example(key) or pattern("sequence", "values").search(key)):
                 yield *match.span(group), row.get("kind") or f"a key of {row['of']}", match[group]
 
 
@@ -223,7 +223,7 @@ def _labelled(text: str, *, likely: bool = False) -> _Candidates:
     for command in _there(table()["commands"], text, set(text)):
         for option in re.finditer(rf"(?i:{command}){pattern('option').pattern}", text):
             start, stop, value = _place(option)
-            if likely or passwords.is_password(value):
+            if likely or is_password(value):
                 yield start, stop, "a password of a command", value
     if likely:
         yield from ((*held.span(str(held.lastgroup)), "", "") for held in pattern("likely").finditer(text))
@@ -320,13 +320,13 @@ def _place(match: re.Match[str]) -> tuple[int, int, str]:
 def _fits(kind: str, value: str) -> bool:
     """Say whether a value is a secret of a kind, wherever it stands."""
     if kind in {"key", "bearer", "aws"}:
-        return passwords.is_key(value)
+        return is_key(value)
     if kind == "login":
-        return bool(pattern("sign", "values").search(value)) and passwords.is_password(value)
+        return bool(pattern("sign", "values").search(value)) and is_password(value)
     if kind == "phrase":
         return languages.language(value, _SENTENCE) in {"", "ja", "zh"}
     if kind in _CHOSEN:
-        return bool(pattern("number").fullmatch(value)) or (kind.startswith("pass") and passwords.is_password(value))
+        return bool(pattern("number").fullmatch(value)) or (kind.startswith("pass") and is_password(value))
     return any(map(str.isdigit, value))
 
 
@@ -359,7 +359,7 @@ def _is_meant(label: re.Match[str], match: re.Match[str]) -> bool:
     kind = str(label.lastgroup)
     start, _, value = _place(match)
     text, end = match.string, start + len(value)
-    if passwords.is_random(value):
+    if is_random(value):
         is_secret = kind in _RANDOM
     elif kind not in _CHOSEN or start < label.end() or not _fits(kind, value):
         return False

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spellbook.notes.note import Note, parse
+from spellbook.notes.note import parse
 from spellbook.system import disk, platform, sqlite
 from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
 from spellbook.system.lock import tell
@@ -99,10 +99,8 @@ class Tombstones:
         tombstones cannot be read an agent gets StorageError, and a person is told.
         """
         try:
-            known = frozenset(key for each in old for way in _ways(parse(path, each)) for key in way)
-            return self._over([way - known for way in _ways(parse(path, new))], least)
-        except UnreadableNote:
-            return None
+            known = frozenset(key for each in old for way in _ways(path, each) for key in way)
+            return self._over([way - known for way in _ways(path, new)], least)
         except StorageError as error:
             if CALLER.get() is not None:
                 raise
@@ -201,8 +199,12 @@ def _hashes(key: bytes, sentences: Iterable[str]) -> frozenset[bytes]:
     return frozenset(_hash(key, each) for each in sentences)
 
 
-def _ways(note: Note) -> Iterator[frozenset[str]]:
-    """Yield the sentences of a note's text, and of each key of its frontmatter that says something else."""
+def _ways(path: str, data: bytes) -> Iterator[frozenset[str]]:
+    """Yield the sentences of a note's text, and of each key that says something else; none if it cannot be read."""
+    try:
+        note = parse(path, data)
+    except UnreadableNote:
+        return
     yield from sentences.ways(note.body)
     body = sentences.squeezed(note.body)
     for value in note.meta.values():

@@ -19,7 +19,7 @@ import click
 import spellbook
 from spellbook.cli import main
 from spellbook.cli.first_help import GROUPS
-from spellbook.text.passwords import table
+from spellbook.text.credential_values import table
 
 ROOT = Path(spellbook.__file__).parent
 
@@ -96,8 +96,9 @@ PLACED = {
     ("editing", "erase_notes"): 2,
     ("editing", "leave"): 1,
     ("vault", "read_patterns"): 1,
+    ("archive", "check_room"): (2, 3),
 }
-"""Which argument of a function of a room is a message."""
+"""Which argument of a function of a room is a message, or which two are."""
 
 SENTENCES = {
     "system/errors.py": "shown_error",
@@ -197,7 +198,8 @@ def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, i
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             at = PLACED.get((name.split("/")[0], _called(node)), PLACED.get(("", _called(node))))
-            for argument in () if at is None else node.args[at : at + 1]:
+            places = at if isinstance(at, tuple) else (at,)
+            for argument in (node.args[each] for each in places if each is not None and each < len(node.args)):
                 yield from ((text, node.lineno) for text in _texts(argument, _names(tree)))
     constants = _constants(tree)
     yield from ((text, 1) for text in _of_constants(name, tree))

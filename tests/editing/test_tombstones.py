@@ -288,6 +288,20 @@ def test_snapshots_and_files_of_a_person(world: World) -> None:
     assert "erased before" not in world.command("status")
 
 
+def test_a_broken_note_does_not_let_it_in(world: World) -> None:
+    """Nor does a note that cannot be read open the way to its place, for an import that overwrites it or a restore."""
+    world.command("add", OURS)
+    path = _path_of(world)
+    taken = world.book.snapshots.create()
+    (source := world.home / "incoming" / path).parent.mkdir(parents=True)
+    shutil.copyfile(world.vault / path, source)
+    world.command("forget", path)
+    (world.vault / path).write_bytes(b"\xff broken")
+    assert world.book.import_(world.home / "incoming", on_conflict="overwrite").erased == [path]
+    assert world.book.restore_snapshot(taken.name).erased == (path,)
+    assert (world.vault / path).read_bytes() == b"\xff broken"
+
+
 def test_the_vault_alone_tells_no_secret(world: World) -> None:
     """
     Of a sentence with four unknown digits, neither the vault nor the state folder has anything to try them by: no text,

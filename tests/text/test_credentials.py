@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.text import credentials
-from spellbook.text.passwords import table
+from spellbook.text.credential_values import table
 
 
 def random(length: int, letters: str = string.ascii_letters + string.digits) -> str:

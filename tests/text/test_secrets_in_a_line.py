@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spellbook.text import credentials, passwords
+from spellbook.text import credential_values, credentials
 
 SENTENCES = Path(__file__).parent / "secrets"
 
@@ -88,7 +88,7 @@ NO_PINS = ("4096 bit", "5200 users", "3회", "2024년", "4096文字", "5000次",
 @given(st.sampled_from(KEYS), GENERATED)
 def test_a_random_value_is_found_anywhere(frame: str, value: str) -> None:
     """Letters and digits in turns, or groups of them, are the secret of a label of keys in their line."""
-    assume(not passwords.is_example(value) and len(set(value)) > passwords.LEAST_DIFFERENT)
+    assume(not credential_values.is_example(value) and len(set(value)) > credential_values.LEAST_DIFFERENT)
     text = frame.format(value)
     assert [secret.value for secret in credentials.find(text)] == [value]
     assert value not in credentials.masked(text)

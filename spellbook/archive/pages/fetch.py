@@ -9,7 +9,6 @@ at one deadline. No cookies, no credentials, no proxy: a proxy would resolve nam
 from __future__ import annotations
 
 import contextlib
-import email.message
 import ipaddress
 import os
 import socket
@@ -243,9 +242,7 @@ def _body(url: str, answer: httpx.Response, pieces: Iterable[bytes]) -> Fetched:
     status = answer.status_code
     if status != 200:
         raise FetchError(f"{url} answered HTTP {status}.", _hint(status), status)
-    header = email.message.Message()
-    header["content-type"] = answer.headers.get("content-type", "")
-    kind = header.get_content_type() if header["content-type"] else ""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _HTML | _VAGUE | {"application/pdf"}:
         raise FetchError(f"{url} is {kind}, neither a web page nor a PDF.", "Give its text instead.", status)
     body = bytearray()
@@ -260,7 +257,7 @@ def _body(url: str, answer: httpx.Response, pieces: Iterable[bytes]) -> Fetched:
     named = ""
     with contextlib.suppress(InvalidInput, PermissionDenied, ValueError, KeyError):
         named = checked(urljoin(url, answer.links["canonical"]["url"]))
-    charset = header.get_content_charset("")
+    charset = answer.charset_encoding or ""
     return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, named)
 
 
