@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from spellbook.system.lazy import lazy, regex, yaml
+from spellbook.system.lazy import frontmatter, lazy, regex, yaml
 from spellbook.text.unicode import without_ending
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     repeated, odd, named = _Lines(), _Lines(), dict[str, Any]()
     if toml := TOML.match(block):
         values = _read_toml(toml[1])
-    elif header := FRONTMATTER.match(block):
-        values = _read(header[1], repeated, odd)
     else:
-        values = {}
+        values, _ = frontmatter.parse(block, handler=_handler()(repeated, odd))
     for key, value in _each(values, _plain).items():
         name = known_key(key)
         named[key if name in values or name in named else name] = value
@@ -140,6 +138,23 @@ def load_value(text: str) -> object:
         return _each(_read(f"k: {text}", [], []), _plain)["k"]
     except BadHeader:
         return text
+
+
+@cache
+def _handler() -> Any:
+    class Handler(frontmatter.default_handlers.YAMLHandler):
+        """python-frontmatter's YAML handler, which reads within bounds."""
+
+        FM_BOUNDARY = FRONTMATTER
+
+        def __init__(self, repeated: _Lines, odd: _Lines) -> None:
+            super().__init__()
+            self._found = repeated, odd
+
+        def load(self, fm: str, **_: object) -> Any:
+            return _read(fm, *self._found)
+
+    return Handler
 
 
 def _read(header: str, repeated: _Lines, odd: _Lines) -> dict[str, Any]:

