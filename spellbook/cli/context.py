@@ -18,7 +18,7 @@ import click
 
 from spellbook.capture.hook import END, HookInput
 from spellbook.cli import output
-from spellbook.cli.app import json_option, main, opened, scope_option, vault_of, vault_option
+from spellbook.cli.app import command, json_option, opened, scope_option, vault_of
 from spellbook.cli.hook_deadline import LATELY, LOCK_SECONDS, PATIENCE, STDIN_SECONDS, Deadline, HookCommand
 from spellbook.cli.search import also_option
 from spellbook.system.children import age, read_stdin
@@ -41,24 +41,28 @@ _COMPACTING = (
 )
 
 
-@main.command(cls=HookCommand)
-@click.argument("text", required=False)
-@click.option("--session-start", "kind", flag_value="start", help="For the start of a session. This is the default.")
-@click.option("--prompt", "kind", flag_value="prompt", help="What is surely related to TEXT, or to stdin's prompt.")
-@also_option
-@click.option("--reminder", "kind", flag_value="reminder", help="What a summary should keep, before a compaction.")
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(_LEAST_TOKENS, _MOST_TOKENS),
-    default=800,
-    show_default=True,
-    metavar="N",
-    help="Most tokens for the start of a session.",
+@command(
+    click.argument("text", required=False),
+    click.option(
+        "--session-start", "kind", flag_value="start", help="For the start of a session. This is the default."
+    ),
+    click.option("--prompt", "kind", flag_value="prompt", help="What is surely related to TEXT, or to stdin's prompt."),
+    also_option,
+    click.option("--reminder", "kind", flag_value="reminder", help="What a summary should keep, before a compaction."),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(_LEAST_TOKENS, _MOST_TOKENS),
+        default=800,
+        show_default=True,
+        metavar="N",
+        help="Most tokens for the start of a session.",
+    ),
+    json_option,
+    scope_option,
+    kind=HookCommand,
+    json=False,
+    opens=False,
 )
-@json_option
-@scope_option
-@vault_option
-@click.pass_context
 def context(
     ctx: click.Context,
     /,
@@ -155,14 +159,17 @@ def _index(ctx: click.Context) -> Iterator[Index]:
         CALLER.reset(before)
 
 
-@main.command()
-@click.argument("action", metavar="ACTION", type=click.Choice(["on", "off", "status", "forget", "hook"]))
-@click.argument("session", default="")
-@click.option("--project", default="", metavar="NAME", help="Forget the sessions of this project.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Forget those of this day and later.")
-@click.option("--dry-run", is_flag=True, help="List the notes that would go to the trash, and change nothing.")
-@vault_option
-@click.pass_context
+@command(
+    click.argument("action", metavar="ACTION", type=click.Choice(["on", "off", "status", "forget", "hook"])),
+    click.argument("session", default=""),
+    click.option("--project", default="", metavar="NAME", help="Forget the sessions of this project."),
+    click.option(
+        "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Forget those of this day and later."
+    ),
+    click.option("--dry-run", is_flag=True, help="List the notes that would go to the trash, and change nothing."),
+    json=False,
+    opens=False,
+)
 def capture(ctx: click.Context, /, action: str, session: str, project: str, since: Any, dry_run: bool) -> None:
     """
     Keep what you say to Claude Code and Codex as notes: ACTION is on, off, status or forget.

@@ -27,7 +27,6 @@ from spellbook.cli.app import (
     scope_option,
     tell,
     toolsets_option,
-    vault_option,
     wiki_option,
 )
 from spellbook.index import reindex_seal
@@ -54,22 +53,25 @@ _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
 
 
-@main.command()
-@click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
-@click.option(
-    "--guides",
-    "with_guides",
-    is_flag=True,
-    help="Add the guides and the welcome note to a folder that holds notes, too.",
+@command(
+    click.argument("folder", type=click.Path(), metavar="[DIR]", required=False),
+    click.option(
+        "--guides",
+        "with_guides",
+        is_flag=True,
+        help="Add the guides and the welcome note to a folder that holds notes, too.",
+    ),
+    click.option(
+        "--gitignore", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore."
+    ),
+    click.option(
+        "--categories",
+        is_flag=True,
+        help="Let tags and folders such as #decision and Projects/ stand for categories, by lines in the settings.",
+    ),
+    json=False,
+    opens=False,
 )
-@click.option("--gitignore", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.")
-@click.option(
-    "--categories",
-    is_flag=True,
-    help="Let tags and folders such as #decision and Projects/ stand for categories, by lines in the settings.",
-)
-@vault_option
-@click.pass_context
 def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: bool, categories: bool) -> None:
     """
     Make DIR a vault, index it, and use it from now on wherever no other is named.
@@ -301,13 +303,7 @@ def watch(book: Spellbook) -> None:
             pass
 
 
-@main.command()
-@toolsets_option
-@debug_option
-@wiki_option
-@scope_option
-@vault_option
-@click.pass_context
+@command(toolsets_option, debug_option, wiki_option, scope_option, json=False, opens=False)
 def mcp(ctx: click.Context, toolsets: str, debug_log: bool) -> None:
     """
     Serve the vault to an MCP client over stdin and stdout.

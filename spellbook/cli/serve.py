@@ -16,14 +16,13 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import (
     Group,
+    command,
     debug_option,
-    json_option,
     main,
     opened,
     scope_option,
     toolsets_option,
     vault_of,
-    vault_option,
     wiki_option,
 )
 from spellbook.http.oauth.grants import Grants
@@ -63,44 +62,45 @@ container_option = click.option(
 )
 
 
-@main.command()
-@container_option
-@click.option(
-    "--host",
-    default=lambda: os.environ.get("SPELLBOOK_HOST") or HOST,
-    metavar="ADDRESS",
-    help=f"Where to listen [{HOST}: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
+@command(
+    container_option,
+    click.option(
+        "--host",
+        default=lambda: os.environ.get("SPELLBOOK_HOST") or HOST,
+        metavar="ADDRESS",
+        help=f"Where to listen [{HOST}: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
+    ),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=lambda: os.environ.get("SPELLBOOK_PORT") or str(PORT),
+        metavar="PORT",
+        help=f"The port [{PORT}; SPELLBOOK_PORT]; 0 for any free one.",
+    ),
+    toolsets_option,
+    click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https."),
+    click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM."),
+    click.option(
+        "--trusted-proxy",
+        "proxies",
+        multiple=True,
+        metavar="ADDRESS",
+        help="A proxy whose X-Forwarded headers are believed; repeat for more.",
+    ),
+    click.option("--phone", "is_for_phone", is_flag=True, help="Also open it to a phone in this network, by a code."),
+    click.option(
+        "--public-url",
+        "public",
+        metavar="URL",
+        help="The address of your tunnel, https://NAME: apps such as Claude and ChatGPT may then be connected there.",
+    ),
+    click.option("--open/--no-open", "opens", default=True, help="Open the page in this machine's browser, or not."),
+    debug_option,
+    wiki_option,
+    scope_option,
+    json=False,
+    opens=False,
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=lambda: os.environ.get("SPELLBOOK_PORT") or str(PORT),
-    metavar="PORT",
-    help=f"The port [{PORT}; SPELLBOOK_PORT]; 0 for any free one.",
-)
-@toolsets_option
-@click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
-@click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
-@click.option(
-    "--trusted-proxy",
-    "proxies",
-    multiple=True,
-    metavar="ADDRESS",
-    help="A proxy whose X-Forwarded headers are believed; repeat for more.",
-)
-@click.option("--phone", "is_for_phone", is_flag=True, help="Also open it to a phone in this network, by a code.")
-@click.option(
-    "--public-url",
-    "public",
-    metavar="URL",
-    help="The address of your tunnel, https://NAME: apps such as Claude and ChatGPT may then be connected there.",
-)
-@click.option("--open/--no-open", "opens", default=True, help="Open the page in this machine's browser, or not.")
-@debug_option
-@wiki_option
-@scope_option
-@vault_option
-@click.pass_context
 def serve(
     ctx: click.Context,
     host: str,
@@ -257,22 +257,24 @@ def token() -> None:
     """
 
 
-@token.command()
-@click.argument("name")
-@click.option(
-    "--may",
-    type=click.Choice(["read", "write", "admin"]),
-    help="What it may do; each includes the one before. Default: write, or read if it does not see all notes.",
+@command(
+    click.argument("name"),
+    click.option(
+        "--may",
+        type=click.Choice(["read", "write", "admin"]),
+        help="What it may do; each includes the one before. Default: write, or read if it does not see all notes.",
+    ),
+    click.option(
+        "--sees",
+        type=click.Choice(["private", "team", "public"]),
+        default="private",
+        show_default=True,
+        help="The most private notes that it sees, by their privacy_scope; private is all notes.",
+    ),
+    group=token,
+    json=False,
+    opens=False,
 )
-@click.option(
-    "--sees",
-    type=click.Choice(["private", "team", "public"]),
-    default="private",
-    show_default=True,
-    help="The most private notes that it sees, by their privacy_scope; private is all notes.",
-)
-@vault_option
-@click.pass_context
 def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
     """
     Make a token NAME and print it, for the only time: Spellbook keeps its hash alone.
@@ -290,10 +292,7 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
         output.say("From now on, this machine's dashboard and programs need a token, too.", err=True)
 
 
-@token.command(name="list")
-@json_option
-@vault_option
-@click.pass_context
+@command(group=token, opens=False)
 def list_(ctx: click.Context, as_json: bool) -> None:
     """List the tokens and the connected apps by name, with what they may do and see."""
     tokens = _tokens(ctx).all()
@@ -308,10 +307,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"{named}  {row['may']}, {row['sees']}  {row['created'][:10]}".rstrip())
 
 
-@token.command()
-@click.argument("name")
-@vault_option
-@click.pass_context
+@command(click.argument("name"), group=token, json=False, opens=False)
 def remove(ctx: click.Context, name: str) -> None:
     """Remove the token or app NAME; running servers refuse it, and browsers that logged in with it, at once."""
     tokens = _tokens(ctx)
