@@ -217,7 +217,7 @@ def _scope(ctx: click.Context) -> str:
 def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> None:
     """Switch something on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
     ledger = Ledger(str(vault))
-    if is_wanted is None and name not in ledger.all("switch") and sys.stdin.isatty() and sys.stderr.isatty():
+    if is_wanted is None and name not in ledger.all("switch") and output.can_ask():
         is_wanted = output.confirm(question, abort=False)
     if is_wanted is not None:
         ledger.turn(is_wanted, vault, name)
