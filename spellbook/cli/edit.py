@@ -200,27 +200,21 @@ def forget(
     spellbook forget ops/keys#rotation --restore
     """
     if restore:
-        _restore(book, id, as_json)
+        paths = book.restore(id)
+        back = {"paths": paths, "generation": book.state().generation}
+        output.result(back, as_json, lambda _: click.echo("\n".join(map(one_line, paths))))
         return
     if hard and not yes and sys.stdin.isatty():
         output.confirm(f"Delete {id} permanently?")
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard, whole=whole)
     if as_json:
         output.as_json({"status": "erased", **output.fields(done)})
-    else:
-        places = ", ".join(map(one_line, done.trash))
-        gone = f"Deleted {done.erased} for good. Earlier snapshots and git's history still have it."
-        output.say(f"Moved to the trash: {places}. `spellbook undo` takes it back." if places else gone)
-        for warning in done.warnings:
-            output.say(f"spellbook: {warning}.", err=True)
-
-
-def _restore(book: Spellbook, id: str, as_json: bool) -> None:
-    paths = book.restore(id)
-    if as_json:
-        output.as_json({"paths": paths, "generation": book.state().generation})
-    else:
-        click.echo("\n".join(map(one_line, paths)))
+        return
+    places = ", ".join(map(one_line, done.trash))
+    gone = f"Deleted {done.erased} for good. Earlier snapshots and git's history still have it."
+    output.say(f"Moved to the trash: {places}. `spellbook undo` takes it back." if places else gone)
+    for warning in done.warnings:
+        output.say(f"spellbook: {warning}.", err=True)
 
 
 @command(
@@ -322,11 +316,9 @@ def mv(book: Spellbook, old: str, new: str, dry_run: bool, as_json: bool) -> Non
     spellbook mv projects/lantern archive/lantern
     """
     done = book.move(old, new, dry_run=dry_run)
-    if as_json:
-        moved = [{"old": before, "new": after} for before, after in done.moved]
-        output.as_json({**output.fields(done), "moved": moved, "dry_run": dry_run})
-    else:
-        changed.moved(done, dry_run=dry_run)
+    moved = [{"old": before, "new": after} for before, after in done.moved]
+    answer = {**output.fields(done), "moved": moved, "dry_run": dry_run}
+    output.result(answer, as_json, lambda _: changed.moved(done, dry_run=dry_run))
 
 
 @command(click.argument("ids", metavar="ID...", nargs=-1, required=True))

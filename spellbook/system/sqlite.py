@@ -74,8 +74,6 @@ class Database:
         self._place = DatabasePlace(file, what, loss)
         self._patience = patience
         self._is_durable = is_durable
-        self._what = what
-        self._loss = loss
         self._form = form
         self._build = build
         self._functions = functions
@@ -109,9 +107,9 @@ class Database:
             return self.rows(sql, values)
         except StorageError as error:
             if isinstance(error, Damaged):
-                raise SearchError(error.message, f"Ask again: {self._loss}.") from error
+                raise SearchError(error.message, f"Ask again: {self._place.loss}.") from error
             if getattr(error.__cause__, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR:
-                raise SearchError(error.message, f"Delete {self.file}: {self._loss}.") from error
+                raise SearchError(error.message, f"Delete {self.file}: {self._place.loss}.") from error
             raise
 
     def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
@@ -292,7 +290,8 @@ class Database:
                 with contextlib.suppress(OSError):
                     self._place.mark.write_text(str(connection.inode))
             return Damaged(
-                f"{self.file}: the {self._what} is damaged ({error}).", f"Run the command again: {self._loss}."
+                f"{self.file}: the {self._place.what} is damaged ({error}).",
+                f"Run the command again: {self._place.loss}.",
             )
         if connection is not None and code == sqlite3.SQLITE_ERROR:
             self._expect_own_form(connection)
