@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,7 +87,14 @@ def context(
     if kind == "prompt":
         prompt = text or hook.prompt
         if prompt.strip():
-            _print_related(ctx, prompt, also or hook.also, as_json)
+            from spellbook.memories import prompt_recall
+
+            with _index(ctx) as index:
+                passages = prompt_recall.recall(index, prompt, also or hook.also)
+            if as_json:
+                output.as_json({"passages": [passage.as_dict() for passage in passages]})
+            elif passages:
+                click.echo(prompt_recall.related_text(passages))
         return
     from spellbook.capture import ledger as ledgers
     from spellbook.memories import session_briefing
@@ -125,17 +132,6 @@ def _is_leaving(ledger: Ledger, hook: HookInput) -> bool:
         and time.time_ns() - job.at < LATELY * 1_000_000_000
         for job in ledger.jobs().values()
     )
-
-
-def _print_related(ctx: click.Context, prompt: str, also: Sequence[str], as_json: bool) -> None:
-    from spellbook.memories import prompt_recall
-
-    with _index(ctx) as index:
-        passages = prompt_recall.recall(index, prompt, also)
-    if as_json:
-        output.as_json({"passages": [passage.as_dict() for passage in passages]})
-    elif passages:
-        click.echo(prompt_recall.related_text(passages))
 
 
 @contextlib.contextmanager

@@ -184,8 +184,7 @@ def _found(state: Mapping[str, Any]) -> str:
 
 def _faults(state: Mapping[str, Any]) -> str:
     """Say what a person should fix: the vault as a whole, or the first of the notes and how many more there are."""
-    faults = state["faults"]
-    lines = [*_lines(faults)]
+    lines = [*_lines(state["faults"])]
     more = translated(f"and {len(lines) - 1:,} more: `spellbook doctor`") if len(lines) > 1 else ""
     warning = translated(one_line(state.get("warning", "")))
     return "; ".join(filter(None, (warning, *lines[:1], more))) or translated("nothing")

@@ -150,13 +150,11 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
         if is_wanted:
             output.say("No tag and no folder has the name of a category.", err=True)
         return
-    lines = []
-    for key, (category, count) in offered.items():
-        notes = translated(counted(count, "note"))
-        lines.append(f"  {json.dumps(one_line(key), ensure_ascii=False)} = {json.dumps(category)}  # {notes}")
     if not is_wanted:
         output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
-        click.echo("\n".join(lines), err=True)
+        for key, (category, count) in offered.items():
+            setting = f"{json.dumps(one_line(key), ensure_ascii=False)} = {json.dumps(category)}"
+            click.echo(f"  {setting}  # {translated(counted(count, 'note'))}", err=True)
     how = f"`spellbook init {output.argument(named)} --categories` adds the lines to the settings."
     if is_wanted or output.is_agreed("Add the lines to the settings?", how):
         file = config.vault / paths.MARKER / "config.toml"
