@@ -189,8 +189,9 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
     elif action == "forget":
         with opened(ctx) as book:
             book.refresh()
-            day = f"{since:%Y-%m-%d}" if since else ""
-            paths = session_note.forget(book.index, session, project, day, dry_run=dry_run)
+            paths = session_note.forget(
+                book.index, session, project, f"{since:%Y-%m-%d}" if since else "", dry_run=dry_run
+            )
         click.echo("".join(f"{one_line(path)}\n" for path in paths), nl=False)
         count = counted(len(paths), "note")
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")

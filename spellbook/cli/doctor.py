@@ -226,11 +226,11 @@ def _details(state: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    parts = []
-    for process in listed:
-        since = dt.datetime.fromtimestamp(process["since"])
-        parts.append(translated(f"{process['kind']} (process {process['pid']}, since {since:%m-%d %H:%M})"))
-    return ", ".join(parts)
+    since = [dt.datetime.fromtimestamp(process["since"]) for process in listed]
+    return ", ".join(
+        translated(f"{process['kind']} (process {process['pid']}, since {at:%m-%d %H:%M})")
+        for process, at in zip(listed, since, strict=True)
+    )
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:

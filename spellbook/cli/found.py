@@ -158,10 +158,13 @@ def around(near: Around) -> None:
     def why(note: Related) -> str:
         return flat("; ".join(map(translated, note.why)))
 
-    linked = []
-    for note in near.backlinks:
-        relations = f" ({', '.join(note.relations)})" if note.relations else ""
-        linked.append((f"{note.path}:{', '.join(map(str, note.lines))}", flat(note.title) + relations))
+    linked = [
+        (
+            f"{note.path}:{', '.join(map(str, note.lines))}",
+            flat(note.title) + (f" ({', '.join(note.relations)})" if note.relations else ""),
+        )
+        for note in near.backlinks
+    ]
     related = [(note.path, f"{flat(note.title)} ({why(note)})") for note in near.related]
     times = [(note.path, f"{flat(note.title)} {why(note)}") for note in near.timeline]
     for heading, listed in (("Linked from", linked), ("Related", related), ("Over time", times)):

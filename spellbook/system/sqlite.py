@@ -96,10 +96,8 @@ class Database:
     def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run one statement and return its rows. Raises StorageError."""
         connection = self.connection()
-        try:  # a context would take as long as a small statement
+        with self._translate_errors(connection):
             return connection.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise self._translated(error, connection) from error
 
     def matches(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run a query of a full-text index and return its rows. Raises SearchError if the index itself fails."""
@@ -279,25 +277,21 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise self._translated(error, connection) from error
-
-    def _translated(self, error: sqlite3.DatabaseError, connection: _Connection | None) -> StorageError:
-        """Return an error in words for a person; raise it where the file is another version's by now."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-            if connection is not None:
-                connection.is_spoiled = True
-                with contextlib.suppress(OSError):
-                    self._place.mark.write_text(str(connection.inode))
-            return Damaged(
-                f"{self.file}: the {self._place.what} is damaged ({error}).",
-                f"Run the command again: {self._place.loss}.",
-            )
-        if connection is not None and code == sqlite3.SQLITE_ERROR:
-            self._expect_own_form(connection)
-        return StorageError(
-            f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
-        )
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+                if connection is not None:
+                    connection.is_spoiled = True
+                    with contextlib.suppress(OSError):
+                        self._place.mark.write_text(str(connection.inode))
+                raise Damaged(
+                    f"{self.file}: the {self._place.what} is damaged ({error}).",
+                    f"Run the command again: {self._place.loss}.",
+                ) from error
+            if connection is not None and code == sqlite3.SQLITE_ERROR:
+                self._expect_own_form(connection)  # the file may be another version's by now
+            raise StorageError(
+                f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
+            ) from error
 
     def set_aside(self) -> list[Path]:
         """Return the damaged file that was set aside last, with what belongs to it; nothing if there is none."""
