@@ -95,7 +95,7 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
     if client == _PLUGIN:
         install_vault.obsidian(ctx, uninstall, dry_run, options)
     elif client == _HOOKS:
-        install_vault.git_hooks(ctx, uninstall, dry_run, options)
+        install_vault.git_hooks(ctx, uninstall, dry_run)
     elif client == _MERGE:
         install_vault.git_merge(ctx, uninstall, dry_run)
     elif uninstall:
@@ -108,8 +108,16 @@ def _misuse(client: str, options: Mapping[str, Any]) -> str:
     """Say what is wrong with options for `client`, "" for nothing."""
     hooks = options["hooks"]
     asks_capture = options["capture"] is not None
-    has_hooks = client in CLIENTS and any(CLIENTS[client].hooks)
+    about = CLIENTS.get(client)
+    has_hooks = about and any(about.hooks)
     rules = {
+        "--project, --file and --force are for clients; hooks belong to the repository that holds the vault.": (
+            client == _HOOKS and (options["project"] or options["file"] or options["force"])
+        ),
+        "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings.": (
+            client == _PLUGIN and (options["project"] or options["file"] or options["with_token"])
+        ),
+        "--file and --project each name the file: give one.": options["file"] and options["project"],
         "--recall needs --hooks.": options["recall"] and not hooks,
         "--hooks are for claude-code and codex, in their own file; --project names another.": (
             hooks and (not has_hooks or options["file"])

@@ -74,12 +74,9 @@ def _hooks_file(client: str, options: Mapping[str, Any]) -> Path | None:
 
 def _settings_file(about: McpClient, options: Mapping[str, Any]) -> Path | None:
     """Return the settings that the options name, None if they name none. Raises UsageError."""
-    file = options["file"]
     folder = _project(options)
-    if file and folder:
-        raise click.UsageError("--file and --project each name the file: give one.")
     if not folder:
-        return Path(file).expanduser().absolute() if file else None
+        return Path(options["file"]).expanduser().absolute() if options["file"] else None
     if not about.project:
         raise click.UsageError(f"{about.title} has no settings for a project.")
     if not folder.is_dir():

@@ -20,11 +20,7 @@ from spellbook.settings.defaults import ADDRESS
 from spellbook.system.git_hook_queue import LOG
 
 
-def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:
-    if options["project"] or options["file"] or options["force"]:
-        raise click.UsageError(
-            "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
-        )
+def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
     config = _config(ctx)
     repository = hooks.find(config.vault)
     if uninstall:
@@ -44,10 +40,6 @@ def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mappi
 
 
 def obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:
-    if options["project"] or options["file"] or options["with_token"]:
-        raise click.UsageError(
-            "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings."
-        )
     config = _config(ctx)
     force = options["force"]
     folder = obsidian_plugin.home(config.vault)
