@@ -266,8 +266,13 @@ def command(
     group: click.Group | None = None,
     kind: type[click.Command] = Command,
     json: bool = True,
+    opens: bool = True,
 ) -> Callable[[F], click.Command]:
-    """Make a function a command over a book, with `options`, `--json` and `--vault`; without `group`, of `main`."""
+    """
+    Make a function a command with `options`, `--json` and `--vault`; without `group`, of `main`.
+
+    It is given the book of the vault, or click's context if it `opens` none, or opens it itself.
+    """
 
     def decorate(function: F) -> click.Command:
         @click.pass_context
@@ -277,7 +282,7 @@ def command(
             with waits, opened(ctx) as book:
                 ctx.invoke(function, book, *args, **kwargs)
 
-        decorated: Any = update_wrapper(run, function)
+        decorated: Any = update_wrapper(run, function) if opens else click.pass_context(function)
         for option in reversed((*options, *([json_option] if json else []), vault_option)):
             decorated = option(decorated)
         return (group or main).command(name=function.__name__.strip("_"), cls=kind)(decorated)
@@ -320,8 +325,7 @@ _COMMANDS = {
     "open": "editor",
     "scribe add save forget edit merge": "edit",
     "log undo": "undo",
-    "mv": "edit",
-    "keep": "keep",
+    "mv keep": "edit",
     "export import snapshot": "backup",
     "status doctor demo": "doctor",
     "install": "install",

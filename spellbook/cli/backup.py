@@ -242,10 +242,8 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
 def prune(book: Spellbook, as_json: bool) -> None:
     """Delete snapshots that the schedule no longer keeps, and contents that no other uses."""
     gone = book.snapshots.prune()
-    if as_json:
-        output.as_json({"pruned": gone})
-    else:
-        output.say(f"{len(gone)} deleted, {len(book.snapshots.names())} kept.")
+    kept = f"{len(gone)} deleted, {len(book.snapshots.names())} kept."
+    output.result({"pruned": gone}, as_json, lambda _: output.say(kept))
 
 
 def _print_names(what: str, names: Sequence[str]) -> None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook.capture.hook import END, HookInput
 from spellbook.cli import output
-from spellbook.cli.app import json_option, main, opened, scope_option, vault_of, vault_option
+from spellbook.cli.app import command, json_option, opened, scope_option, vault_of
 from spellbook.cli.hook_deadline import LATELY, LOCK_SECONDS, PATIENCE, STDIN_SECONDS, Deadline, HookCommand
 from spellbook.cli.search import also_option
 from spellbook.system.children import age, read_stdin
@@ -41,24 +41,28 @@ _COMPACTING = (
 )
 
 
-@main.command(cls=HookCommand)
-@click.argument("text", required=False)
-@click.option("--session-start", "kind", flag_value="start", help="For the start of a session. This is the default.")
-@click.option("--prompt", "kind", flag_value="prompt", help="What is surely related to TEXT, or to stdin's prompt.")
-@also_option
-@click.option("--reminder", "kind", flag_value="reminder", help="What a summary should keep, before a compaction.")
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(_LEAST_TOKENS, _MOST_TOKENS),
-    default=800,
-    show_default=True,
-    metavar="N",
-    help="Most tokens for the start of a session.",
+@command(
+    click.argument("text", required=False),
+    click.option(
+        "--session-start", "kind", flag_value="start", help="For the start of a session. This is the default."
+    ),
+    click.option("--prompt", "kind", flag_value="prompt", help="What is surely related to TEXT, or to stdin's prompt."),
+    also_option,
+    click.option("--reminder", "kind", flag_value="reminder", help="What a summary should keep, before a compaction."),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(_LEAST_TOKENS, _MOST_TOKENS),
+        default=800,
+        show_default=True,
+        metavar="N",
+        help="Most tokens for the start of a session.",
+    ),
+    json_option,
+    scope_option,
+    kind=HookCommand,
+    json=False,
+    opens=False,
 )
-@json_option
-@scope_option
-@vault_option
-@click.pass_context
 def context(
     ctx: click.Context,
     /,
@@ -83,7 +87,14 @@ def context(
     if kind == "prompt":
         prompt = text or hook.prompt
         if prompt.strip():
-            _print_related(ctx, prompt, also or hook.also, as_json)
+            from spellbook.memories import prompt_recall
+
+            with _index(ctx) as index:
+                passages = prompt_recall.recall(index, prompt, also or hook.also)
+            if as_json:
+                output.as_json({"passages": [passage.as_dict() for passage in passages]})
+            elif passages:
+                click.echo(prompt_recall.related_text(passages))
         return
     from spellbook.capture import ledger as ledgers
     from spellbook.memories import session_briefing
@@ -123,17 +134,6 @@ def _is_leaving(ledger: Ledger, hook: HookInput) -> bool:
     )
 
 
-def _print_related(ctx: click.Context, prompt: str, also: Sequence[str], as_json: bool) -> None:
-    from spellbook.memories import prompt_recall
-
-    with _index(ctx) as index:
-        passages = prompt_recall.recall(index, prompt, also)
-    if as_json:
-        output.as_json({"passages": [passage.as_dict() for passage in passages]})
-    elif passages:
-        click.echo(prompt_recall.related_text(passages))
-
-
 @contextlib.contextmanager
 def _index(ctx: click.Context) -> Iterator[Index]:
     """Open the index of the vault, for an agent, if it can be read at once. Raises StorageError."""
@@ -155,14 +155,17 @@ def _index(ctx: click.Context) -> Iterator[Index]:
         CALLER.reset(before)
 
 
-@main.command()
-@click.argument("action", metavar="ACTION", type=click.Choice(["on", "off", "status", "forget", "hook"]))
-@click.argument("session", default="")
-@click.option("--project", default="", metavar="NAME", help="Forget the sessions of this project.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Forget those of this day and later.")
-@click.option("--dry-run", is_flag=True, help="List the notes that would go to the trash, and change nothing.")
-@vault_option
-@click.pass_context
+@command(
+    click.argument("action", metavar="ACTION", type=click.Choice(["on", "off", "status", "forget", "hook"])),
+    click.argument("session", default=""),
+    click.option("--project", default="", metavar="NAME", help="Forget the sessions of this project."),
+    click.option(
+        "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Forget those of this day and later."
+    ),
+    click.option("--dry-run", is_flag=True, help="List the notes that would go to the trash, and change nothing."),
+    json=False,
+    opens=False,
+)
 def capture(ctx: click.Context, /, action: str, session: str, project: str, since: Any, dry_run: bool) -> None:
     """
     Keep what you say to Claude Code and Codex as notes: ACTION is on, off, status or forget.
@@ -186,8 +189,9 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
     elif action == "forget":
         with opened(ctx) as book:
             book.refresh()
-            day = f"{since:%Y-%m-%d}" if since else ""
-            paths = session_note.forget(book.index, session, project, day, dry_run=dry_run)
+            paths = session_note.forget(
+                book.index, session, project, f"{since:%Y-%m-%d}" if since else "", dry_run=dry_run
+            )
         click.echo("".join(f"{one_line(path)}\n" for path in paths), nl=False)
         count = counted(len(paths), "note")
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")

@@ -184,8 +184,7 @@ def _found(state: Mapping[str, Any]) -> str:
 
 def _faults(state: Mapping[str, Any]) -> str:
     """Say what a person should fix: the vault as a whole, or the first of the notes and how many more there are."""
-    faults = state["faults"]
-    lines = [*_lines(faults)]
+    lines = [*_lines(state["faults"])]
     more = translated(f"and {len(lines) - 1:,} more: `spellbook doctor`") if len(lines) > 1 else ""
     warning = translated(one_line(state.get("warning", "")))
     return "; ".join(filter(None, (warning, *lines[:1], more))) or translated("nothing")
@@ -227,11 +226,11 @@ def _details(state: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    parts = []
-    for process in listed:
-        since = dt.datetime.fromtimestamp(process["since"])
-        parts.append(translated(f"{process['kind']} (process {process['pid']}, since {since:%m-%d %H:%M})"))
-    return ", ".join(parts)
+    since = [dt.datetime.fromtimestamp(process["since"]) for process in listed]
+    return ", ".join(
+        translated(f"{process['kind']} (process {process['pid']}, since {at:%m-%d %H:%M})")
+        for process, at in zip(listed, since, strict=True)
+    )
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Commands that change notes: scribe, add, save, forget, edit, merge, mv."""
+"""Commands that change notes: scribe, add, save, forget, edit, merge, mv, keep."""
 
 from __future__ import annotations
 
@@ -200,27 +200,21 @@ def forget(
     spellbook forget ops/keys#rotation --restore
     """
     if restore:
-        _restore(book, id, as_json)
+        paths = book.restore(id)
+        back = {"paths": paths, "generation": book.state().generation}
+        output.result(back, as_json, lambda _: click.echo("\n".join(map(one_line, paths))))
         return
     if hard and not yes and sys.stdin.isatty():
         output.confirm(f"Delete {id} permanently?")
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard, whole=whole)
     if as_json:
         output.as_json({"status": "erased", **output.fields(done)})
-    else:
-        places = ", ".join(map(one_line, done.trash))
-        gone = f"Deleted {done.erased} for good. Earlier snapshots and git's history still have it."
-        output.say(f"Moved to the trash: {places}. `spellbook undo` takes it back." if places else gone)
-        for warning in done.warnings:
-            output.say(f"spellbook: {warning}.", err=True)
-
-
-def _restore(book: Spellbook, id: str, as_json: bool) -> None:
-    paths = book.restore(id)
-    if as_json:
-        output.as_json({"paths": paths, "generation": book.state().generation})
-    else:
-        click.echo("\n".join(map(one_line, paths)))
+        return
+    places = ", ".join(map(one_line, done.trash))
+    gone = f"Deleted {done.erased} for good. Earlier snapshots and git's history still have it."
+    output.say(f"Moved to the trash: {places}. `spellbook undo` takes it back." if places else gone)
+    for warning in done.warnings:
+        output.say(f"spellbook: {warning}.", err=True)
 
 
 @command(
@@ -322,8 +316,26 @@ def mv(book: Spellbook, old: str, new: str, dry_run: bool, as_json: bool) -> Non
     spellbook mv projects/lantern archive/lantern
     """
     done = book.move(old, new, dry_run=dry_run)
+    moved = [{"old": before, "new": after} for before, after in done.moved]
+    answer = {**output.fields(done), "moved": moved, "dry_run": dry_run}
+    output.result(answer, as_json, lambda _: changed.moved(done, dry_run=dry_run))
+
+
+@command(click.argument("ids", metavar="ID...", nargs=-1, required=True))
+def keep(book: Spellbook, ids: tuple[str, ...], as_json: bool) -> None:
+    """
+    Keep notes: say that you read them, and that they are right.
+
+    It is written into each note, and a draft becomes stable. Hits say so, until
+    somebody changes the text; `spellbook undo` takes it back.
+
+    \b
+    spellbook keep 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
+    """
+    done = [book.keep(id) for id in ids]
     if as_json:
-        moved = [{"old": before, "new": after} for before, after in done.moved]
-        output.as_json({**output.fields(done), "moved": moved, "dry_run": dry_run})
-    else:
-        changed.moved(done, dry_run=dry_run)
+        output.as_json({"kept": [output.fields(each) for each in done]})
+        return
+    for each in done:
+        path = one_line(each.path)
+        output.say(f"Kept: {path}" if each.changed else f"You have kept it before, and it is unchanged: {path}")

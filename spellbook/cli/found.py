@@ -48,9 +48,7 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
         _hit(hit, explain, err=True)
     for hit in reply.closest[1:]:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
-        for sentence in presentation.standing(hit):
-            say(f"      {sentence}", err=True)
-        _print_labels(hit, hit.properties, err=True)
+        _print_standing(hit, err=True)
         for line in hit.text.splitlines():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
@@ -64,18 +62,16 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
         say(f"Degraded: {one_line(reply.index.reason)}", err=True)
 
 
-def _print_labels(of: Hit | StoredChunk, own: str, *, err: bool = False) -> None:
-    """Print that a text comes from outside, if it does, and its note's own properties."""
-    for label in presentation.labels(of, own):
-        say(f"      {label}", err=err)
+def _print_standing(hit: Hit, *, err: bool) -> None:
+    """Print whether a text still holds, that it comes from outside, if it does, and its note's own properties."""
+    for sentence in (*presentation.standing(hit), *presentation.labels(hit, hit.properties)):
+        say(f"      {sentence}", err=err)
 
 
 def _hit(hit: Hit, explain: bool, *, err: bool = False) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}", err=err)
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}", err=err)
-    for sentence in presentation.standing(hit):
-        say(f"      {sentence}", err=err)
-    _print_labels(hit, hit.properties, err=err)
+    _print_standing(hit, err=err)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:_MOST_LINES]:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}", err=err)
@@ -149,7 +145,8 @@ def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) ->
     by = old.get(rows[0].path)
     if sentence := presentation.trust(rows[0]) if by is None else presentation.superseded(by):
         say(f"      {sentence}")
-    _print_labels(rows[0], presentation.properties(rows[0]))
+    for label in presentation.labels(rows[0], presentation.properties(rows[0])):
+        say(f"      {label}")
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
@@ -161,10 +158,13 @@ def around(near: Around) -> None:
     def why(note: Related) -> str:
         return flat("; ".join(map(translated, note.why)))
 
-    linked = []
-    for note in near.backlinks:
-        relations = f" ({', '.join(note.relations)})" if note.relations else ""
-        linked.append((f"{note.path}:{', '.join(map(str, note.lines))}", flat(note.title) + relations))
+    linked = [
+        (
+            f"{note.path}:{', '.join(map(str, note.lines))}",
+            flat(note.title) + (f" ({', '.join(note.relations)})" if note.relations else ""),
+        )
+        for note in near.backlinks
+    ]
     related = [(note.path, f"{flat(note.title)} ({why(note)})") for note in near.related]
     times = [(note.path, f"{flat(note.title)} {why(note)}") for note in near.timeline]
     for heading, listed in (("Linked from", linked), ("Related", related), ("Over time", times)):

@@ -39,7 +39,9 @@ class Deadline:
 
     def start(self) -> None:
         """Begin to wait, in a thread of its own."""
-        threading.Thread(target=self._give_up, args=(threading.Event(),), daemon=True).start()
+        waiting = threading.Timer(max(0.0, SECONDS - age()), self._give_up)
+        waiting.daemon = True
+        waiting.start()
 
     def echo(self) -> None:
         """Print the text that was gathered; the deadline prints nothing from now on."""
@@ -47,8 +49,7 @@ class Deadline:
             self._is_printed = True
             click.echo(self.gathered)
 
-    def _give_up(self, never: threading.Event) -> None:
-        never.wait(max(0.0, SECONDS - age()))
+    def _give_up(self) -> None:
         with self._guard:
             if self._is_printed:
                 return

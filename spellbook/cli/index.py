@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from spellbook.cli.app import (
     scope_option,
     tell,
     toolsets_option,
-    vault_option,
     wiki_option,
 )
 from spellbook.index import reindex_seal
@@ -54,22 +52,25 @@ _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
 
 
-@main.command()
-@click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
-@click.option(
-    "--guides",
-    "with_guides",
-    is_flag=True,
-    help="Add the guides and the welcome note to a folder that holds notes, too.",
+@command(
+    click.argument("folder", type=click.Path(), metavar="[DIR]", required=False),
+    click.option(
+        "--guides",
+        "with_guides",
+        is_flag=True,
+        help="Add the guides and the welcome note to a folder that holds notes, too.",
+    ),
+    click.option(
+        "--gitignore", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore."
+    ),
+    click.option(
+        "--categories",
+        is_flag=True,
+        help="Let tags and folders such as #decision and Projects/ stand for categories, by lines in the settings.",
+    ),
+    json=False,
+    opens=False,
 )
-@click.option("--gitignore", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.")
-@click.option(
-    "--categories",
-    is_flag=True,
-    help="Let tags and folders such as #decision and Projects/ stand for categories, by lines in the settings.",
-)
-@vault_option
-@click.pass_context
 def init(ctx: click.Context, folder: str | None, with_guides: bool, gitignore: bool, categories: bool) -> None:
     """
     Make DIR a vault, index it, and use it from now on wherever no other is named.
@@ -149,29 +150,19 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
         if is_wanted:
             output.say("No tag and no folder has the name of a category.", err=True)
         return
-    lines = []
-    for key, (category, count) in offered.items():
-        notes = translated(counted(count, "note"))
-        lines.append(f"  {json.dumps(one_line(key), ensure_ascii=False)} = {json.dumps(category)}  # {notes}")
     if not is_wanted:
         output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
-        click.echo("\n".join(lines), err=True)
+        for key, (category, count) in offered.items():
+            setting = f"{json.dumps(one_line(key), ensure_ascii=False)} = {json.dumps(category)}"
+            click.echo(f"  {setting}  # {translated(counted(count, 'note'))}", err=True)
     how = f"`spellbook init {output.argument(named)} --categories` adds the lines to the settings."
-    if is_wanted or is_agreed("Add the lines to the settings?", how):
+    if is_wanted or output.is_agreed("Add the lines to the settings?", how):
         file = config.vault / paths.MARKER / "config.toml"
         before = changes.read(file)
         rules = {key: category for key, (category, _) in offered.items()}
         text = edit.with_categories((before or b"").decode("utf-8"), rules)
         changes.FileChange(file, before, text.encode()).make()
         output.say(f"Added the lines to {file}.")
-
-
-def is_agreed(question: str, how: str) -> bool:
-    """Ask a person on a terminal; say `how` it can be had, where nobody can be asked."""
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        return output.confirm(question, default=True, abort=False)
-    output.say(how, err=True)
-    return False
 
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
@@ -186,7 +177,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     offer = f"Forgotten notes go into {TRASH}, which git would commit"
     question = f"{offer}. Add the line {TRASH} to {vault / IGNORE}?"
     how = f"{offer}: `spellbook init {output.argument(named)} --gitignore` adds the line {TRASH} to its {IGNORE}."
-    if is_wanted or is_agreed(question, how):
+    if is_wanted or output.is_agreed(question, how):
         git_hooks.with_line(vault / IGNORE, TRASH).make()
         output.say(f"Added {TRASH} to {vault / IGNORE}.")
 
@@ -247,23 +238,6 @@ def _offer_model(book: Spellbook) -> None:
         book.use(book.index.with_embedder(book.config.embedder))
 
 
-def _following(book: Spellbook, progress: Progress | None) -> Progress:
-    """Return a callback that reports progress and, during a long embedding, lets Chroma catch up with it."""
-    from spellbook.index.vectors import follow
-
-    due = time.monotonic() + follow.MOST_WAIT
-
-    def report(stage: str, done: int, total: int) -> None:
-        nonlocal due
-        if progress:
-            progress(stage, done, total)
-        if stage == "embedding" and time.monotonic() >= due:
-            due = time.monotonic() + follow.MOST_WAIT
-            follow.start(book.index)
-
-    return report
-
-
 def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_only: bool) -> Report:
     """Re-index, and let Chroma catch up in a child process; seal the vault if nothing was to be done."""
     from spellbook.index.vectors import follow
@@ -271,7 +245,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
 
     places = str(book.config.vault), str(book.config.state)
     seen = reindex_seal.stamps(*places)
-    report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
+    report = book.reindex(progress=progress, full=full, words_only=words_only)
     if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)
     elif embedders.is_missing(book.config.embedder):
@@ -301,13 +275,7 @@ def watch(book: Spellbook) -> None:
             pass
 
 
-@main.command()
-@toolsets_option
-@debug_option
-@wiki_option
-@scope_option
-@vault_option
-@click.pass_context
+@command(toolsets_option, debug_option, wiki_option, scope_option, json=False, opens=False)
 def mcp(ctx: click.Context, toolsets: str, debug_log: bool) -> None:
     """
     Serve the vault to an MCP client over stdin and stdout.

@@ -7,50 +7,60 @@ from typing import Any
 
 import click
 
-from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
+from spellbook.cli.app import Command, command, json_option, main, scope_option
 from spellbook.cli.clients.known_clients import CLIENTS
 from spellbook.settings.defaults import ADDRESS
 
 _HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"
 
 
-@main.command()
-@click.argument("client", metavar="CLIENT", required=False, type=click.Choice((*CLIENTS, _PLUGIN, _HOOKS, _MERGE)))
-@click.option(
-    "--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere."
+@command(
+    click.argument("client", metavar="CLIENT", required=False, type=click.Choice((*CLIENTS, _PLUGIN, _HOOKS, _MERGE))),
+    click.option(
+        "--project",
+        type=click.Path(),
+        metavar="DIR",
+        help="For this project folder only, instead of for you everywhere.",
+    ),
+    click.option(
+        "--file", type=click.Path(), metavar="FILE", help="The client's settings file, if it is not in the usual place."
+    ),
+    click.option(
+        "--name",
+        default="spellbook",
+        show_default=True,
+        metavar="NAME",
+        help="What the client calls it; one for each vault.",
+    ),
+    click.option(
+        "--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is another server."
+    ),
+    click.option(
+        "--url",
+        is_flag=False,
+        flag_value=ADDRESS,
+        metavar="URL",
+        help=f"Write the address of a running spellbook serve instead of a command [{ADDRESS}].",
+    ),
+    click.option(
+        "--with-token", is_flag=True, help="Ask for the token of that server, and write it into the settings."
+    ),
+    click.option("--toolsets", default="", metavar="NAMES", help="Toolsets that the client gets, with commas."),
+    click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks."),
+    click.option("--hooks", is_flag=True, help="Also tell each session what is open, and hand its end to capture."),
+    click.option("--recall", is_flag=True, help="With --hooks: at each prompt also find what is surely related to it."),
+    click.option(
+        "--capture/--no-capture", default=None, help="With --hooks: keep sessions as notes, or do not; no question."
+    ),
+    click.option(
+        "--claude-memory/--no-claude-memory", default=None, help="Also search Claude Code's own memory, or not."
+    ),
+    click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing."),
+    json_option,
+    scope_option,
+    json=False,
+    opens=False,
 )
-@click.option(
-    "--file", type=click.Path(), metavar="FILE", help="The client's settings file, if it is not in the usual place."
-)
-@click.option(
-    "--name",
-    default="spellbook",
-    show_default=True,
-    metavar="NAME",
-    help="What the client calls it; one for each vault.",
-)
-@click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is another server.")
-@click.option(
-    "--url",
-    is_flag=False,
-    flag_value=ADDRESS,
-    metavar="URL",
-    help=f"Write the address of a running spellbook serve instead of a command [{ADDRESS}].",
-)
-@click.option("--with-token", is_flag=True, help="Ask for the token of that server, and write it into the settings.")
-@click.option("--toolsets", default="", metavar="NAMES", help="Toolsets that the client gets, with commas.")
-@click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
-@click.option("--hooks", is_flag=True, help="Also tell each session what is open, and hand its end to capture.")
-@click.option("--recall", is_flag=True, help="With --hooks: at each prompt also find what is surely related to it.")
-@click.option(
-    "--capture/--no-capture", default=None, help="With --hooks: keep sessions as notes, or do not; no question."
-)
-@click.option("--claude-memory/--no-claude-memory", default=None, help="Also search Claude Code's own memory, or not.")
-@click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
-@json_option
-@scope_option
-@vault_option
-@click.pass_context
 def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run: bool, **options: Any) -> None:
     """
     Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
@@ -85,7 +95,7 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
     if client == _PLUGIN:
         install_vault.obsidian(ctx, uninstall, dry_run, options)
     elif client == _HOOKS:
-        install_vault.git_hooks(ctx, uninstall, dry_run, options)
+        install_vault.git_hooks(ctx, uninstall, dry_run)
     elif client == _MERGE:
         install_vault.git_merge(ctx, uninstall, dry_run)
     elif uninstall:
@@ -98,8 +108,16 @@ def _misuse(client: str, options: Mapping[str, Any]) -> str:
     """Say what is wrong with options for `client`, "" for nothing."""
     hooks = options["hooks"]
     asks_capture = options["capture"] is not None
-    has_hooks = client in CLIENTS and any(CLIENTS[client].hooks)
+    about = CLIENTS.get(client)
+    has_hooks = about and any(about.hooks)
     rules = {
+        "--project, --file and --force are for clients; hooks belong to the repository that holds the vault.": (
+            client == _HOOKS and (options["project"] or options["file"] or options["force"])
+        ),
+        "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings.": (
+            client == _PLUGIN and (options["project"] or options["file"] or options["with_token"])
+        ),
+        "--file and --project each name the file: give one.": options["file"] and options["project"],
         "--recall needs --hooks.": options["recall"] and not hooks,
         "--hooks are for claude-code and codex, in their own file; --project names another.": (
             hooks and (not has_hooks or options["file"])

@@ -74,12 +74,9 @@ def _hooks_file(client: str, options: Mapping[str, Any]) -> Path | None:
 
 def _settings_file(about: McpClient, options: Mapping[str, Any]) -> Path | None:
     """Return the settings that the options name, None if they name none. Raises UsageError."""
-    file = options["file"]
     folder = _project(options)
-    if file and folder:
-        raise click.UsageError("--file and --project each name the file: give one.")
     if not folder:
-        return Path(file).expanduser().absolute() if file else None
+        return Path(options["file"]).expanduser().absolute() if options["file"] else None
     if not about.project:
         raise click.UsageError(f"{about.title} has no settings for a project.")
     if not folder.is_dir():
@@ -125,7 +122,13 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
     # Hooks that are there get the vault and the index of the entry.
     if hooks and (options["hooks"] or (there and not url)):
         recall = options["recall"] or (not options["hooks"] and _RECALL in there)
-        planned.append(session_hooks.add(hooks, name, _groups(ctx, client, name, recall)))
+        command = [*settings_entry.launch(), "--vault", str(vault_of(ctx))]
+        runs = session_hooks.groups(
+            *(client, command, settings_entry.carried(os.environ), _scope(ctx), recall),
+            mark=session_hooks.mark(name),
+            system=sys.platform,
+        )
+        planned.append(session_hooks.add(hooks, name, runs))
     of = url or vault_of(ctx)
     for change in planned:
         if change.before == change.after:
@@ -139,14 +142,6 @@ def add(ctx: click.Context, client: str, dry_run: bool, options: Mapping[str, An
         output.say(about.next)
         if client == "codex" and (options["hooks"] or there):
             output.say("Codex runs a hook only after you trust it: open /hooks in it.")
-
-
-def _groups(ctx: click.Context, client: str, name: str, recall: bool) -> session_hooks.Groups:
-    command = [*settings_entry.launch(), "--vault", str(vault_of(ctx))]
-    mark = session_hooks.mark(name)
-    return session_hooks.groups(
-        client, command, settings_entry.carried(os.environ), _scope(ctx), recall, mark, sys.platform
-    )
 
 
 def _ask(ctx: click.Context, client: str, options: Mapping[str, Any]) -> None:
@@ -184,8 +179,8 @@ def remove(client: str, dry_run: bool, options: Mapping[str, Any]) -> None:
     if not planned:
         output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
     for change in planned:
-        is_left = change.after is not None
-        make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
+        done = f"Deleted {change.path}." if change.after is None else f"Removed {name!r} from {change.path}."
+        make(change, dry_run, done)
     if dry_run or not planned:
         return
     for vault in filter(None, vaults):
@@ -217,7 +212,7 @@ def _scope(ctx: click.Context) -> str:
 def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> None:
     """Switch something on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
     ledger = Ledger(str(vault))
-    if is_wanted is None and name not in ledger.all("switch") and sys.stdin.isatty() and sys.stderr.isatty():
+    if is_wanted is None and name not in ledger.all("switch") and output.can_ask():
         is_wanted = output.confirm(question, abort=False)
     if is_wanted is not None:
         ledger.turn(is_wanted, vault, name)
@@ -225,11 +220,9 @@ def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> No
 
 def _tell_capture(vault: Path) -> None:
     """Say whether what is said to agents becomes notes of the vault, and how that is switched off."""
-    if not Ledger(str(vault)).switch().is_on:
-        output.say("Capture is off.")
-    else:
-        place = output.argument(str(vault))
-        output.say(f"Capture is on for {vault}; `spellbook --vault {place} capture off` switches it off.")
+    place = output.argument(str(vault))
+    on = f"Capture is on for {vault}; `spellbook --vault {place} capture off` switches it off."
+    output.say(on if Ledger(str(vault)).switch().is_on else "Capture is off.")
 
 
 def make(change: FileChange, dry_run: bool, message: str, backups: Path | None = None) -> None:

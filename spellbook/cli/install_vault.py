@@ -13,42 +13,33 @@ from spellbook.cli import output
 from spellbook.cli.clients import git_hooks as hooks
 from spellbook.cli.clients import obsidian_plugin, settings_entry
 from spellbook.cli.clients.changes import FileChange
-from spellbook.cli.clients.git_hooks import DriverSetting, Hook
+from spellbook.cli.clients.git_hooks import DriverSetting, Move
 from spellbook.cli.install_client import make
 from spellbook.settings.config import Config, load
 from spellbook.settings.defaults import ADDRESS
 from spellbook.system.git_hook_queue import LOG
 
 
-def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:
-    if options["project"] or options["file"] or options["force"]:
-        raise click.UsageError(
-            "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
-        )
+def git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
     config = _config(ctx)
     repository = hooks.find(config.vault)
     if uninstall:
-        planned = [hooks.take_out(repository.hooks, name, config.vault) for name in hooks.HOOKS]
+        planned = [each for name in hooks.HOOKS for each in hooks.take_out(repository.hooks, name, config.vault)]
     else:
         lines = hooks.block(repository.top, config.vault, settings_entry.launch(), settings_entry.carried(os.environ))
-        planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
-    changed = [hook for hook in planned if hook]
-    names = ", ".join(hook.change.path.name for hook in changed)
+        planned = [each for name in hooks.HOOKS for each in hooks.add(repository.hooks, name, config.vault, lines)]
+    names = ", ".join(change.path.name for change in planned if isinstance(change, FileChange))
     done = f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
     done = f"Removed from {repository.hooks}: {names}." if uninstall else done
     unchanged = f"The hooks in {repository.hooks} are already as they should be; nothing was changed."
-    _carry_out(changed, dry_run, unchanged, done)
+    _carry_out(planned, dry_run, unchanged, done)
     listed = ("ls-files", "--cached", "--others", "--exclude-standard", "--", str(repository.hooks))
     is_inside = repository.hooks.resolve().is_relative_to(repository.top.resolve())
-    if changed and not uninstall and is_inside and hooks.git(repository.top, *listed):
+    if planned and not uninstall and is_inside and hooks.git(repository.top, *listed):
         output.say(f"Do not commit the hooks in {repository.hooks}: they name places of this machine.", err=True)
 
 
 def obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, options: Mapping[str, Any]) -> None:
-    if options["project"] or options["file"] or options["with_token"]:
-        raise click.UsageError(
-            "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings."
-        )
     config = _config(ctx)
     force = options["force"]
     folder = obsidian_plugin.home(config.vault)
@@ -83,7 +74,7 @@ def git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
     _carry_out(planned, dry_run, unchanged, done)
 
 
-def _carry_out(planned: Sequence[FileChange | Hook | DriverSetting], dry_run: bool, unchanged: str, done: str) -> None:
+def _carry_out(planned: Sequence[FileChange | Move | DriverSetting], dry_run: bool, unchanged: str, done: str) -> None:
     """Make the changes of a repository, or print them; say what was done, or that there was nothing to do."""
     for change in planned:
         if dry_run:

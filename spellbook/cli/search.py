@@ -21,6 +21,9 @@ also_option = option(table.SEARCH, "also")
 _NARROWED = (option(table.SEARCH, "limit", "-n", "--limit"), filter_option, scope_option, option(table.SEARCH, "as_of"))
 _SHOWN = (option(table.SEARCH, "max_tokens"), option(table.SEARCH, "explain"))
 
+_OF_POINTERS = ("id", "path", "line", "title", "heading")
+"""Fields of a section in the list of a topic."""
+
 _MOST_TOKENS = 10_000_000
 """Tokens of the contents as JSON: a program gets them whole."""
 
@@ -115,8 +118,11 @@ def show(book: Reader, id: str | None, as_of: str, filter: dict[str, object] | N
         return
     if filter:
         raise click.UsageError("--filter goes without ID.")
-    if id.rstrip("/") != id:
-        _print_topic(book, id.rstrip("/"), as_json)
+    if id.endswith("/"):
+        topic = id.rstrip("/")
+        listed = book.topic(topic)
+        fields = [{key: getattr(each, key) for key in _OF_POINTERS} for each in listed]
+        output.result({"topic": topic, "chunks": fields}, as_json, lambda _: found.pointers(listed))
         return
     chunks = book.show(id, as_of)
     around = book.around(chunks[0].path)
@@ -144,16 +150,6 @@ def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
     from spellbook.library import history as kept
 
     output.result(kept.versions(book, id, limit), as_json, found.versions)
-
-
-def _print_topic(book: Reader, topic: str, as_json: bool) -> None:
-    """Print where the sections of a topic stand."""
-    chunks = book.topic(topic)
-    if as_json:
-        fields = ("id", "path", "line", "title", "heading")
-        output.as_json({"topic": topic, "chunks": [{key: getattr(each, key) for key in fields} for each in chunks]})
-    else:
-        found.pointers(chunks)
 
 
 def _print_contents(book: Reader, filter: dict[str, object] | None, as_json: bool) -> None:

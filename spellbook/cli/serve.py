@@ -16,14 +16,13 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import (
     Group,
+    command,
     debug_option,
-    json_option,
     main,
     opened,
     scope_option,
     toolsets_option,
     vault_of,
-    vault_option,
     wiki_option,
 )
 from spellbook.http.oauth.grants import Grants
@@ -63,44 +62,45 @@ container_option = click.option(
 )
 
 
-@main.command()
-@container_option
-@click.option(
-    "--host",
-    default=lambda: os.environ.get("SPELLBOOK_HOST") or HOST,
-    metavar="ADDRESS",
-    help=f"Where to listen [{HOST}: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
+@command(
+    container_option,
+    click.option(
+        "--host",
+        default=lambda: os.environ.get("SPELLBOOK_HOST") or HOST,
+        metavar="ADDRESS",
+        help=f"Where to listen [{HOST}: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
+    ),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=lambda: os.environ.get("SPELLBOOK_PORT") or str(PORT),
+        metavar="PORT",
+        help=f"The port [{PORT}; SPELLBOOK_PORT]; 0 for any free one.",
+    ),
+    toolsets_option,
+    click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https."),
+    click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM."),
+    click.option(
+        "--trusted-proxy",
+        "proxies",
+        multiple=True,
+        metavar="ADDRESS",
+        help="A proxy whose X-Forwarded headers are believed; repeat for more.",
+    ),
+    click.option("--phone", "is_for_phone", is_flag=True, help="Also open it to a phone in this network, by a code."),
+    click.option(
+        "--public-url",
+        "public",
+        metavar="URL",
+        help="The address of your tunnel, https://NAME: apps such as Claude and ChatGPT may then be connected there.",
+    ),
+    click.option("--open/--no-open", "opens", default=True, help="Open the page in this machine's browser, or not."),
+    debug_option,
+    wiki_option,
+    scope_option,
+    json=False,
+    opens=False,
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=lambda: os.environ.get("SPELLBOOK_PORT") or str(PORT),
-    metavar="PORT",
-    help=f"The port [{PORT}; SPELLBOOK_PORT]; 0 for any free one.",
-)
-@toolsets_option
-@click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
-@click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
-@click.option(
-    "--trusted-proxy",
-    "proxies",
-    multiple=True,
-    metavar="ADDRESS",
-    help="A proxy whose X-Forwarded headers are believed; repeat for more.",
-)
-@click.option("--phone", "is_for_phone", is_flag=True, help="Also open it to a phone in this network, by a code.")
-@click.option(
-    "--public-url",
-    "public",
-    metavar="URL",
-    help="The address of your tunnel, https://NAME: apps such as Claude and ChatGPT may then be connected there.",
-)
-@click.option("--open/--no-open", "opens", default=True, help="Open the page in this machine's browser, or not.")
-@debug_option
-@wiki_option
-@scope_option
-@vault_option
-@click.pass_context
 def serve(
     ctx: click.Context,
     host: str,
@@ -182,7 +182,10 @@ def _let_in(tokens: Tokens, rules: AccessRules, url: str, *, is_for_others: bool
     """Return the address for the person at this terminal, who is logged in by it; make the first token if needed."""
     asks_all = not rules.is_open and (rules.others or not rules.is_local)
     if asks_all and tokens.is_empty and is_for_others:
-        _print_first_token(tokens.add("first"), url)
+        output.say("A token was made for this server. It is shown only now:", err=True)
+        headers = {"Authorization": f"Bearer {tokens.add('first')}"}
+        entry = {"type": "http", "url": url, "headers": headers}
+        click.echo(json_of({"mcpServers": {"spellbook": entry}}), err=True)
     asks_here = asks_all or not (rules.is_open or tokens.is_empty)
     # A log would keep it.
     return f"{url}/login#{tokens.link()}" if asks_here and sys.stderr.isatty() else url
@@ -231,13 +234,6 @@ def _check_open(rules: AccessRules, host: str, named: tuple[str, ...], proxies: 
         output.say("SPELLBOOK_AUTH=none: whoever reaches this server can read and change all notes.", err=True)
 
 
-def _print_first_token(token: str, url: str) -> None:
-    """Print the token that was made, once, with a client's configuration."""
-    output.say("A token was made for this server. It is shown only now:", err=True)
-    entry = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
-    click.echo(json_of({"mcpServers": {"spellbook": entry}}), err=True)
-
-
 def _number(name: str, default: int) -> int:
     """Return a setting of the environment that is a whole number. Raises InvalidInput."""
     digits = os.environ.get(name, "").strip()
@@ -257,22 +253,24 @@ def token() -> None:
     """
 
 
-@token.command()
-@click.argument("name")
-@click.option(
-    "--may",
-    type=click.Choice(["read", "write", "admin"]),
-    help="What it may do; each includes the one before. Default: write, or read if it does not see all notes.",
+@command(
+    click.argument("name"),
+    click.option(
+        "--may",
+        type=click.Choice(["read", "write", "admin"]),
+        help="What it may do; each includes the one before. Default: write, or read if it does not see all notes.",
+    ),
+    click.option(
+        "--sees",
+        type=click.Choice(["private", "team", "public"]),
+        default="private",
+        show_default=True,
+        help="The most private notes that it sees, by their privacy_scope; private is all notes.",
+    ),
+    group=token,
+    json=False,
+    opens=False,
 )
-@click.option(
-    "--sees",
-    type=click.Choice(["private", "team", "public"]),
-    default="private",
-    show_default=True,
-    help="The most private notes that it sees, by their privacy_scope; private is all notes.",
-)
-@vault_option
-@click.pass_context
 def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
     """
     Make a token NAME and print it, for the only time: Spellbook keeps its hash alone.
@@ -280,7 +278,7 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
     With --sees team or public, it may only read, and notes of a more private
     privacy_scope do not exist for it.
     """
-    tokens = _tokens(ctx)
+    tokens = Tokens.of(vault_of(ctx))
     is_first = tokens.is_empty
     click.echo(tokens.add(name, may, sees))  # type: ignore[arg-type]  # click has checked both
     output.say(
@@ -290,36 +288,27 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
         output.say("From now on, this machine's dashboard and programs need a token, too.", err=True)
 
 
-@token.command(name="list")
-@json_option
-@vault_option
-@click.pass_context
+@command(group=token, opens=False)
 def list_(ctx: click.Context, as_json: bool) -> None:
     """List the tokens and the connected apps by name, with what they may do and see."""
-    tokens = _tokens(ctx).all()
-    grants = Grants(_tokens(ctx)).all()
+    tokens = Tokens.of(vault_of(ctx))
+    rows = [row.as_dict() for row in tokens.all()]
+    apps = [row.as_dict() for row in Grants(tokens).all()]
     if as_json:
-        output.as_json({"tokens": [row.as_dict() for row in tokens], "apps": [row.as_dict() for row in grants]})
+        output.as_json({"tokens": rows, "apps": apps})
         return
-    if not tokens:
+    if not rows:
         output.say("No token yet. To make one: spellbook token add NAME")
-    for row in (*(each.as_dict() for each in tokens), *(each.as_dict() for each in grants)):
+    for row in rows + apps:
         named = click.style(one_line(row["name"]), bold=True)
         click.echo(f"{named}  {row['may']}, {row['sees']}  {row['created'][:10]}".rstrip())
 
 
-@token.command()
-@click.argument("name")
-@vault_option
-@click.pass_context
+@command(click.argument("name"), group=token, json=False, opens=False)
 def remove(ctx: click.Context, name: str) -> None:
     """Remove the token or app NAME; running servers refuse it, and browsers that logged in with it, at once."""
-    tokens = _tokens(ctx)
+    tokens = Tokens.of(vault_of(ctx))
     gone = Grants(tokens).remove(name)
     output.say(f"{one_line(gone.name)} was removed.")
     if tokens.is_empty:
         output.say("No token is left: a server for this machine alone now answers every program on it.", err=True)
-
-
-def _tokens(ctx: click.Context) -> Tokens:
-    return Tokens.of(vault_of(ctx))

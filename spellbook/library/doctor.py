@@ -171,11 +171,12 @@ def _faults(index: Index) -> list[str]:
 def _dates(index: Index) -> list[str]:
     """Return each key that holds a date and does not date its notes, with the number of the notes without a date."""
     undated = (key for key, value in index.catalog.notes.undated() if dates.is_alike(key) and dates.iso(value))
-    lines: list[str] = []
-    for key, count in Counter(undated).most_common(_MOST_LISTED):
-        notes = counted(count, "note")
-        lines.append(Remark(f"{notes}: {key} is not read as a date of the note: rename it to `created` or `updated`"))
-    return lines
+    return [
+        Remark(
+            f"{counted(count, 'note')}: {key} is not read as a date of the note: rename it to `created` or `updated`"
+        )
+        for key, count in Counter(undated).most_common(_MOST_LISTED)
+    ]
 
 
 def _links(index: Index) -> list[str]:
@@ -183,9 +184,12 @@ def _links(index: Index) -> list[str]:
     count = sum(note.links for note in offer.changed)
     fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"
     lines = [*([fix] if count else []), *map(str, offer.left)]
-    unknown = [each for each in offer.broken if each.path is None]
-    for each in unknown[:_MOST_LISTED]:
-        lines.append(Remark(f"{each.source}, line {each.line}: {each.target} leads nowhere"))
+    unknown = [
+        Remark(f"{each.source}, line {each.line}: {each.target} leads nowhere")
+        for each in offer.broken
+        if each.path is None
+    ]
+    lines += unknown[:_MOST_LISTED]
     if len(unknown) > _MOST_LISTED:
         more = counted(len(unknown) - _MOST_LISTED, "more such link")
         lines.append(Remark(f"{more}: `spellbook doctor --fix links` lists all"))
@@ -228,7 +232,6 @@ def _embedder(index: Index) -> list[str]:
     except EmbeddingError as error:
         return [str(error)]
     length = float(np.linalg.norm(vector))
-    wrong = vector.ndim != 1 or not 0.99 < length < 1.01
-    if wrong:
+    if vector.ndim != 1 or not 0.99 < length < 1.01:
         return [f"{index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"]
     return [Remark(f"{MISSING} {OFFERED}")] if is_missing(index.config.embedder) else []

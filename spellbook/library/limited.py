@@ -33,8 +33,7 @@ def seen_by(book: Spellbook, sees: str) -> Seen:
     if not sees:
         return book
     with book.opening:
-        parts = (part for part in book.beside if isinstance(part, LimitedReader))
-        part = next((part for part in parts if part.sees == sees), None)
+        part = next((part for part in book.beside if isinstance(part, LimitedReader) and part.sees == sees), None)
         if part is None:
             state = book.config.state / f"sees-{sees}"
             settings = replace(  # without settings for the rest of the vault

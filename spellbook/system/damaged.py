@@ -37,8 +37,8 @@ class DatabasePlace:
         self.used = self._file = file
         self.mark = file.with_suffix(".broken")
         self.beside = file.with_name(f"{file.name}.beside")
-        self._what = what
-        self._loss = loss
+        self.what = what
+        self.loss = loss
 
     @property
     def is_beside(self) -> bool:
@@ -72,9 +72,9 @@ class DatabasePlace:
             _log.warning(
                 "%s: the %s is damaged, and another program has it open (%s). A new one beside it is used, and takes "
                 "its place once that program has ended: %s.",
-                *(self._file, self._what),
+                *(self._file, self.what),
                 ", ".join(f"spellbook {process.kind}, process {process.pid}" for process in others) or "unknown",
-                self._loss,
+                self.loss,
             )
         self.used = self.beside
 
@@ -91,7 +91,7 @@ class DatabasePlace:
                         platform.discard(old)
                     aside = self._file.with_name(f"{self._file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
                     _rename(file, aside)
-                    _log.warning("The %s was damaged, and lies in %s now: %s.", self._what, aside, self._loss)
+                    _log.warning("The %s was damaged, and lies in %s now: %s.", self.what, aside, self.loss)
             if self.beside.exists():
                 _rename(self.beside, self._file)
         except OSError as error:

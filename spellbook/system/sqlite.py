@@ -74,8 +74,6 @@ class Database:
         self._place = DatabasePlace(file, what, loss)
         self._patience = patience
         self._is_durable = is_durable
-        self._what = what
-        self._loss = loss
         self._form = form
         self._build = build
         self._functions = functions
@@ -98,10 +96,8 @@ class Database:
     def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run one statement and return its rows. Raises StorageError."""
         connection = self.connection()
-        try:  # a context would take as long as a small statement
+        with self._translate_errors(connection):
             return connection.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise self._translated(error, connection) from error
 
     def matches(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run a query of a full-text index and return its rows. Raises SearchError if the index itself fails."""
@@ -109,9 +105,9 @@ class Database:
             return self.rows(sql, values)
         except StorageError as error:
             if isinstance(error, Damaged):
-                raise SearchError(error.message, f"Ask again: {self._loss}.") from error
+                raise SearchError(error.message, f"Ask again: {self._place.loss}.") from error
             if getattr(error.__cause__, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR:
-                raise SearchError(error.message, f"Delete {self.file}: {self._loss}.") from error
+                raise SearchError(error.message, f"Delete {self.file}: {self._place.loss}.") from error
             raise
 
     def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
@@ -281,24 +277,21 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise self._translated(error, connection) from error
-
-    def _translated(self, error: sqlite3.DatabaseError, connection: _Connection | None) -> StorageError:
-        """Return an error in words for a person; raise it where the file is another version's by now."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-            if connection is not None:
-                connection.is_spoiled = True
-                with contextlib.suppress(OSError):
-                    self._place.mark.write_text(str(connection.inode))
-            return Damaged(
-                f"{self.file}: the {self._what} is damaged ({error}).", f"Run the command again: {self._loss}."
-            )
-        if connection is not None and code == sqlite3.SQLITE_ERROR:
-            self._expect_own_form(connection)
-        return StorageError(
-            f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
-        )
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+                if connection is not None:
+                    connection.is_spoiled = True
+                    with contextlib.suppress(OSError):
+                        self._place.mark.write_text(str(connection.inode))
+                raise Damaged(
+                    f"{self.file}: the {self._place.what} is damaged ({error}).",
+                    f"Run the command again: {self._place.loss}.",
+                ) from error
+            if connection is not None and code == sqlite3.SQLITE_ERROR:
+                self._expect_own_form(connection)  # the file may be another version's by now
+            raise StorageError(
+                f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
+            ) from error
 
     def set_aside(self) -> list[Path]:
         """Return the damaged file that was set aside last, with what belongs to it; nothing if there is none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anyio import CapacityLimiter
 from anyio.lowlevel import RunVar
 
@@ -20,35 +22,31 @@ _WRITING = 2
 _CHECKING = 2
 """Threads that strangers can make wait for a disk that hangs."""
 
-_computing: RunVar[CapacityLimiter] = RunVar("spellbook.computing")
-_writing: RunVar[CapacityLimiter] = RunVar("spellbook.writing")
-_checking: RunVar[CapacityLimiter] = RunVar("spellbook.checking")
+
+def _limiter(work: str, threads: int) -> Callable[[], CapacityLimiter]:
+    """Return a call for the limiter of the running event loop for one kind of work."""
+    kept: RunVar[CapacityLimiter] = RunVar(f"spellbook.{work}")
+
+    def limiter() -> CapacityLimiter:
+        try:
+            return kept.get()
+        except LookupError:
+            kept.set(made := CapacityLimiter(threads))
+            return made
+
+    return limiter
 
 
-def computing() -> CapacityLimiter:
-    """Return the limiter of this event loop for what computes."""
-    return _limiter(_computing, _COMPUTING)
+computing = _limiter("computing", _COMPUTING)
+"""The limiter of this event loop for what computes."""
 
+writing = _limiter("writing", _WRITING)
+"""The limiter of this event loop for verbs that write."""
 
-def writing() -> CapacityLimiter:
-    """Return the limiter of this event loop for verbs that write."""
-    return _limiter(_writing, _WRITING)
-
-
-def checking() -> CapacityLimiter:
-    """Return the limiter of this event loop for checks whether the server is well."""
-    return _limiter(_checking, _CHECKING)
+checking = _limiter("checking", _CHECKING)
+"""The limiter of this event loop for checks whether the server is well."""
 
 
 def expect_waiting() -> None:
     """Let more threads of this event loop compute, because questions wait for a service that embeds."""
-    _computing.set(CapacityLimiter(_WAITING))
-
-
-def _limiter(variable: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:
-    """Return the limiter of this event loop for one kind of work; `variable` keeps it."""
-    try:
-        return variable.get()
-    except LookupError:
-        variable.set(bound := CapacityLimiter(threads))
-        return bound
+    computing().total_tokens = _WAITING

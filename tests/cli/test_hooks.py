@@ -39,9 +39,10 @@ def install(vault: Path, *args: object, code: int = 0) -> Result:
 def add(name: str, place: Path, vault: Path, *command: object) -> Path:
     """Write a hook at `place` that runs a command for the vault; return the folder of the hooks."""
     found = git_hooks.find(place)
-    change = git_hooks.add(found.hooks, name, vault, git_hooks.block(found.top, vault, list(map(str, command)), {}))
-    assert change
-    change.make()
+    changes = git_hooks.add(found.hooks, name, vault, git_hooks.block(found.top, vault, list(map(str, command)), {}))
+    assert changes
+    for change in changes:
+        change.make()
     return found.hooks
 
 

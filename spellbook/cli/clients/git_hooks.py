@@ -19,8 +19,8 @@ from pathlib import Path
 
 from spellbook.cli.clients import changes
 from spellbook.cli.clients.changes import FileChange
-from spellbook.system import platform
-from spellbook.system.errors import Conflict, InvalidInput, StorageError
+from spellbook.system import disk, platform
+from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.system.lazy import regex
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
@@ -55,36 +55,31 @@ class HookedRepository:
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
-    """The change of one hook's file. The old hook moves to `aside` before the change, or back after it."""
+class Move:
+    """The move of an earlier hook into the folder `ASIDE` beside it, or back."""
 
-    change: FileChange
-    aside: Path | None = None
+    source: Path
+    target: Path
 
     def difference(self) -> str:
-        """Return the change as a unified diff, with a word on what moves."""
-        if self.aside is None:
-            return self.change.difference()
-        moved = (self.aside, self.change.path) if self.change.after is None else (self.change.path, self.aside)
-        return self.change.difference() + "rename from {}\nrename to {}\n".format(*moved)
+        """Return the move as git writes it in a difference."""
+        return f"rename from {self.source}\nrename to {self.target}\n"
 
     def make(self) -> None:
-        """Make the change. Raises Conflict or StorageError; an earlier hook is then in place or aside."""
-        file = self.change.path
-        try:
-            if self.aside and self.change.after is not None:
-                if os.path.lexists(file):
-                    self.aside.parent.mkdir(exist_ok=True)
-                    _move(file, self.aside)
-                FileChange(file, None, self.change.after, is_program=True).make()
-                return
-            self.change.make()
-            if self.aside:
-                _move(self.aside, file)
-                with contextlib.suppress(OSError):  # others are in it
-                    self.aside.parent.rmdir()
-        except OSError as error:
-            raise StorageError(f"{file}: {error.strerror or error}.", "Correct that and repeat the command.") from error
+        """Move the hook; a relative symbolic link still points to the same file. Raises StorageError."""
+        with disk.explain_errors(str(self.source)):
+            self.target.parent.mkdir(exist_ok=True)
+            if not self.source.is_symlink():
+                platform.replace(self.source, self.target)
+            else:
+                end = os.readlink(self.source)
+                if not os.path.isabs(end):
+                    is_out = self.target.parent.name == ASIDE
+                    end = os.path.join("..", end) if is_out else end.removeprefix(".." + os.sep)
+                os.symlink(end, self.target)
+                platform.remove(self.source)
+        with contextlib.suppress(OSError):  # others are in it
+            self.source.parent.rmdir()
 
 
 def find(vault: Path) -> HookedRepository:
@@ -152,8 +147,8 @@ def _begin(vault: Path) -> str:
     return f"# >>> spellbook >>> {json.dumps(str(vault), ensure_ascii=False)}"
 
 
-def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
-    """Return the change that puts `lines` into the hook `name`; None if they are there."""
+def add(hooks: Path, name: str, vault: Path, lines: bytes) -> list[FileChange | Move]:
+    """Return the changes that put `lines` into the hook `name`; none if they are there. Raises Conflict."""
     file = hooks / name
     aside = hooks / ASIDE / name
     before = changes.read(file)
@@ -165,31 +160,32 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
         span = (place, place)
     if before and span is not None:
         after = before[: span[0]] + added + before[span[1] :]
-        return None if after == before else Hook(FileChange(file, before, after))
-    kept = os.path.lexists(aside)
-    if kept and os.path.lexists(file):
+        return [] if after == before else [FileChange(file, before, after)]
+    is_there = os.path.lexists(file)
+    is_kept = os.path.lexists(aside)
+    if is_kept and is_there:
         raise Conflict(
             f"{aside}: there is one already, and {file} is another.", "Combine them in one, and delete the other."
         )
-    moves = kept or os.path.lexists(file)
-    made = FileChange(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), is_program=True)
-    return Hook(made, aside if moves else None)
+    end = _CHAIN if is_there or is_kept else _MADE
+    made = FileChange(file, None, _SHEBANG + added + end, is_program=True)
+    return [Move(file, aside), made] if is_there else [made]
 
 
-def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
-    """Return the change that removes the lines for `vault` from the hook `name`; None if they are not in it."""
+def take_out(hooks: Path, name: str, vault: Path) -> list[FileChange | Move]:
+    """Return the changes that remove the lines for `vault` from the hook `name`; none if they are not in it."""
     file = hooks / name
     aside = hooks / ASIDE / name
     before = changes.read(file)
     span = _span(before, vault) if before else None
     if not before or not span:
-        return None
+        return []
     after = before[: span[0]] + before[span[1] :]
     if after == _SHEBANG + _MADE:
-        return Hook(FileChange(file, before, None))
+        return [FileChange(file, before, None)]
     if after == _SHEBANG + _CHAIN and os.path.lexists(aside):
-        return Hook(FileChange(file, before, None), aside)
-    return Hook(FileChange(file, before, after))
+        return [FileChange(file, before, None), Move(aside, file)]
+    return [FileChange(file, before, after)]
 
 
 def _span(data: bytes, vault: Path) -> tuple[int, int] | None:
@@ -197,18 +193,6 @@ def _span(data: bytes, vault: Path) -> tuple[int, int] | None:
     start = data.find(b"\n" + os.fsencode(_begin(vault)) + b"\n")
     end = data.find(_END.encode(), start)
     return None if start < 0 or end < 0 else (start, end + len(_END))
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move a hook into a folder beside it, or back; a relative symbolic link still points to the same file."""
-    if not source.is_symlink():
-        platform.replace(source, target)
-        return
-    end = os.readlink(source)
-    if not os.path.isabs(end):
-        end = os.path.join("..", end) if target.parent.name == ASIDE else end.removeprefix(".." + os.sep)
-    os.symlink(end, target)
-    platform.remove(source)
 
 
 # -- git's files in the vault, and the merge driver

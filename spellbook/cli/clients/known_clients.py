@@ -182,5 +182,4 @@ def _roots(system: str, environ: Mapping[str, str], home: Path) -> dict[str, Pat
 
 def found(candidates: Sequence[SettingsFile]) -> Path | None:
     """Return the one of `candidates` that a client uses, None if it is not on this machine."""
-    there = (place.file for place in candidates if place.file.exists() or place.folder.is_dir())
-    return next(there, None)
+    return next((place.file for place in candidates if place.file.exists() or place.folder.is_dir()), None)
