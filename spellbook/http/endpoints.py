@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from spellbook.http.faults import InvalidFields
 from spellbook.http.jobs import Jobs
-from spellbook.http.served import Served, caller_of, in_thread, language, once, served_of, waiting, writing
+from spellbook.http.served import Served, caller_of, in_thread, language, served_of, waiting, writing
 from spellbook.http.tokens import Caller, May
 from spellbook.index.metrics import Meter
 from spellbook.library.limited import Seen
@@ -94,8 +94,6 @@ class Endpoint:
     names: Mapping[str, str] = field(default_factory=dict)
     waits: bool = False
     """Whether the verb waits for other machines."""
-    is_shared: bool = False
-    """Whether equal requests that wait for a thread, of callers who see the same, are answered once."""
 
     @property
     def right(self) -> May:
@@ -136,10 +134,6 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)
-        if endpoint.is_shared:
-            key = endpoint.path, request.scope["query_string"], who.sees
-            answer: Response = await once(served.queued, key, _run, endpoint, request, served, who, body)
-            return Response(answer.body, answer.status_code, dict(answer.headers))
         usual = in_thread if endpoint.right == "read" else writing
         thread = waiting if endpoint.waits else usual
         return await thread(_run, endpoint, request, served, who, body)

@@ -210,7 +210,7 @@ ENDPOINTS = (
     Endpoint("GET", "/api/index", contents, table.WHOLE_CONTENTS),
     Endpoint("GET", "/api/topic", topic, table.TOPIC, names={"name": "topic"}),
     Endpoint("GET", "/api/graph/whole", vault_graph, table.VAULT_GRAPH),
-    Endpoint("GET", "/api/search", search, table.SEARCH.without("category", "format", "explain"), is_shared=True),
+    Endpoint("GET", "/api/search", search, table.SEARCH.without("category", "format", "explain")),
     Endpoint("GET", "/api/why", why, table.WHY.without("min_score"), names={"mode": "verb"}),
     Endpoint("GET", "/api/history", history, table.HISTORY),
     Endpoint("GET", "/api/recent", recent, table.RECENT.without("format")),
