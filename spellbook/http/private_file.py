@@ -63,13 +63,11 @@ class KeptFile(Generic[T]):
 
     def _load(self) -> T:
         try:
-            data = disk.read_small(self.file)
+            return self._parse(json.loads(disk.read_small(self.file)))
         except FileNotFoundError:
             return self._parse(self._empty)
         except OSError as error:
             raise self._fault(error.strerror or str(error)) from error
-        try:
-            return self._parse(json.loads(data))
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise self._fault("it is not as Spellbook wrote it") from error
 
