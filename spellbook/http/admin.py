@@ -20,8 +20,7 @@ from typing import Any
 from spellbook.editing import erase
 from spellbook.http import api
 from spellbook.http.alerts import alerts
-from spellbook.http.api import changes, openapi
-from spellbook.http.api.notes import entry_of
+from spellbook.http.api import changes, notes, openapi
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.faults import InvalidFields
 from spellbook.index import embed, metrics, sync
@@ -122,7 +121,7 @@ def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
     for error in listed:
         for key, counter in by.items():
             counter[str(error[key])] += int(str(error["count"]))
-    counts = {"total": sum(by["code"].values()), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
+    counts = {"total": by["code"].total(), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
     return {"message": call.translated("Error statistics."), **counts}
 
 
@@ -157,8 +156,12 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
             raise StorageError(failed)
     after = catalog.disk_bytes()
     free = catalog.free_bytes()
-    advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}
-    advice["estimatedImprovement"] = f"{free / 1e6:,.0f} MB of the disk."
+    advice = {
+        "type": "table",
+        "priority": "low",
+        "description": 'The file has free pages: run the action "vacuum".',
+        "estimatedImprovement": f"{free / 1e6:,.0f} MB of the disk.",
+    }
     return {
         "analyzedQueries": len(book.meter.slowest()),
         "createdIndexes": 0,
@@ -241,12 +244,10 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     days = book.config.working_days if working_days is None else working_days
     due = erase.due(book.index, days, time.time())
     before = book.index.catalog.disk_bytes()
-    entry = None
-    trash = dict[str, str]()
+    done = book.whole.forget_working(days) if due and not dry_run else None
+    entry = notes.entry_of(book, "tidy", due[0].path) if done else None
+    trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash} if done else {}
     if not dry_run:
-        if due and (done := book.whole.forget_working(days)):
-            entry = entry_of(book, "tidy", due[0].path)
-            trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
         sync.scan(book.index)  # it deletes temporary files of killed writers
@@ -329,63 +330,89 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
 _RANGE = choice("Of which time.", " ".join(RANGES), "24h")
 _CACHE = choice("Which cache.", "search embedding all", "all")
 
-PERFORMANCE = verb(
-    "performance",
-    "admin",
-    timeRange=_RANGE,
-    includeDetails=flag("With the slowest queries of this process."),
-)
-ALERTS = verb("alerts", "admin")
-ERRORS = verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones."))
-RESOLVE = verb(
-    "resolve",
-    "admin",
-    errorId=needed("Which error.", 100),
-    resolvedBy=text("Who resolved it.", 200),
-    reason=text("Why it is resolved."),
-)
-BROKEN_LINKS = verb("broken_links", "admin")
-CLEAN = verb(
-    "clean",
-    "admin",
-    dry_run=DRY_RUN,
-    working_days=share("After how many days; working_days of the settings if not given.", most=MOST_DAYS),
-)
-FORGETTING = verb("forgetting", "admin")
-REVIEW = verb(
-    "review",
-    "admin",
-    memory_id=needed("Id or path."),
-    at=text("When to look at it again: a date, as 2026-03-14. Neither this nor days takes the date away.", 10, None),
-    days=number("In how many days to look at it again.", None, 0, MOST_DAYS),
-)
-REVIEWS = verb("reviews", "admin", due=flag("Only those that are due."))
-OPTIMIZE = verb(
-    "optimize",
-    "admin",
-    actions=texts("What to do.", items=4, default=("all",), choices=("analyze", "index", "vacuum", "all")),
-    autoCreateIndexes=flag("Without effect: the indexes that are needed are there."),
-)
-CACHE = verb("cache", "admin", cacheType=_CACHE)
-CLEAR = verb(
-    "clear",
-    "admin",
-    cacheType=_CACHE,
-    pattern=text("A regular expression for the cached queries to drop; without one, all.", 200),
-)
-
 ENDPOINTS = (
-    Endpoint("POST", "/admin/memory/cleanup", clean, CLEAN),
-    Endpoint("GET", "/admin/stats/forgetting", forgetting, FORGETTING),
-    Endpoint("POST", "/admin/memory/review", review, REVIEW),
-    Endpoint("GET", "/admin/memory/reviews", reviews, REVIEWS),
-    Endpoint("GET", "/admin/alerts/performance", alerts, ALERTS),
-    Endpoint("GET", "/admin/stats/performance", performance, PERFORMANCE),
-    Endpoint("GET", "/admin/stats/errors", errors, ERRORS),
-    Endpoint("POST", "/admin/errors/resolve", resolve, RESOLVE),
-    Endpoint("POST", "/admin/database/optimize", optimize, OPTIMIZE, (200, 202), waits=True),
-    Endpoint("GET", "/admin/links", broken_links, BROKEN_LINKS),
-    Endpoint("GET", "/admin/stats/cache", cache, CACHE),
-    Endpoint("POST", "/admin/cache/clear", clear, CLEAR),
+    Endpoint(
+        "POST",
+        "/admin/memory/cleanup",
+        clean,
+        verb(
+            "clean",
+            "admin",
+            dry_run=DRY_RUN,
+            working_days=share("After how many days; working_days of the settings if not given.", most=MOST_DAYS),
+        ),
+    ),
+    Endpoint("GET", "/admin/stats/forgetting", forgetting, verb("forgetting", "admin")),
+    Endpoint(
+        "POST",
+        "/admin/memory/review",
+        review,
+        verb(
+            "review",
+            "admin",
+            memory_id=needed("Id or path."),
+            at=text(
+                "When to look at it again: a date, as 2026-03-14. Neither this nor days takes the date away.", 10, None
+            ),
+            days=number("In how many days to look at it again.", None, 0, MOST_DAYS),
+        ),
+    ),
+    Endpoint("GET", "/admin/memory/reviews", reviews, verb("reviews", "admin", due=flag("Only those that are due."))),
+    Endpoint("GET", "/admin/alerts/performance", alerts, verb("alerts", "admin")),
+    Endpoint(
+        "GET",
+        "/admin/stats/performance",
+        performance,
+        verb(
+            "performance",
+            "admin",
+            timeRange=_RANGE,
+            includeDetails=flag("With the slowest queries of this process."),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/admin/stats/errors",
+        errors,
+        verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones.")),
+    ),
+    Endpoint(
+        "POST",
+        "/admin/errors/resolve",
+        resolve,
+        verb(
+            "resolve",
+            "admin",
+            errorId=needed("Which error.", 100),
+            resolvedBy=text("Who resolved it.", 200),
+            reason=text("Why it is resolved."),
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/admin/database/optimize",
+        optimize,
+        verb(
+            "optimize",
+            "admin",
+            actions=texts("What to do.", items=4, default=("all",), choices=(*_ACTIONS, "all")),
+            autoCreateIndexes=flag("Without effect: the indexes that are needed are there."),
+        ),
+        (200, 202),
+        waits=True,
+    ),
+    Endpoint("GET", "/admin/links", broken_links, verb("broken_links", "admin")),
+    Endpoint("GET", "/admin/stats/cache", cache, verb("cache", "admin", cacheType=_CACHE)),
+    Endpoint(
+        "POST",
+        "/admin/cache/clear",
+        clear,
+        verb(
+            "clear",
+            "admin",
+            cacheType=_CACHE,
+            pattern=text("A regular expression for the cached queries to drop; without one, all.", 200),
+        ),
+    ),
 )
 ROUTES = [openapi.route((*api.ENDPOINTS, *ENDPOINTS)), *(each.route for each in ENDPOINTS)]
