@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import construct_redirect_uri
 from starlette.requests import Request
@@ -23,7 +23,6 @@ from spellbook.settings.translate import translated
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex
 
-_MOST_FIELDS = 10
 _OWN = {"referrer-policy": "no-referrer"}
 _CHALLENGE = regex(r"[A-Za-z0-9_-]{43}")
 
@@ -99,9 +98,6 @@ def _scopes(asked: Mapping[str, str]) -> tuple[str, ...]:
 
 async def _form(request: Request, cookie: str) -> dict[str, str]:
     """Return the answer of a person; nothing from another page than ours."""
-    try:
-        form = dict(parse_qsl((await request.body()).decode(), max_num_fields=_MOST_FIELDS))
-    except ValueError:
-        return {}
+    form = await view.form_of(request)
     given = form.get("csrf", "").encode("utf-8", "replace")
     return form if hmac.compare_digest(Tokens.csrf(cookie).encode(), given) else {}

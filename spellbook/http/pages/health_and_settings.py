@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import Any
-from urllib.parse import parse_qsl
 
 import segno
 from markupsafe import Markup
@@ -31,8 +29,14 @@ def health(shown: View, reply: object = None) -> Response:
     last = shown.jobs.last("check")
     alarms = shown.ask(alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
-    found: dict[str, Any] = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
-    return shown.page("health.html", admin=is_admin, alerts=listed, **found)
+    return shown.page(
+        "health.html",
+        admin=is_admin,
+        alerts=listed,
+        status=shown.ask(notes.status),
+        result=last.result if last else None,
+        reply=reply,
+    )
 
 
 def links(shown: View) -> Response:
@@ -117,10 +121,7 @@ async def login(request: Request) -> Response:
 
 
 async def enter(request: Request) -> Response:
-    try:
-        fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
-    except ValueError:
-        fields = {}
+    fields = await view.form_of(request)
     token = fields.get("token", "").strip()
     to = view.local(fields.get("to", "/"))
     guard = request.app.state.guard

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -81,28 +80,9 @@ def keep(shown: View) -> Response:
 
 def manifest(shown: View) -> Response:
     """Return what a browser needs to put the pages on a home screen, and to share texts and addresses to a new note."""
-    say = shown.say
-    icon = {"src": "/static/spellbook.svg", "type": "image/svg+xml", "sizes": "any", "purpose": "any"}
-    places = [("/new", say("New note"))] * shown.may("write") + [("/search", say("Search"))]
-    made: dict[str, Any] = {
-        "id": "/",
-        "name": "Spellbook",
-        "short_name": "Spellbook",
-        "lang": shown.language,
-        "start_url": "/",
-        "scope": "/",
-        "display": "standalone",
-        "background_color": "#faf6ec",
-        "theme_color": "#553a9e",
-        "icons": [icon, {**icon, "purpose": "maskable"}],
-        "shortcuts": [{"name": name, "url": place} for place, name in places],
-    }
-    if shown.may("write"):
-        # By GET: what another app shares fills the form, and a person saves it.
-        fields = {"title": "title", "text": "text", "url": "url"}
-        form = "application/x-www-form-urlencoded"
-        made["share_target"] = {"action": "/new", "method": "GET", "enctype": form, "params": fields}
-    return Response(json.dumps(made, ensure_ascii=False), media_type="application/manifest+json")
+    answer = shown.page("manifest.json")
+    answer.headers["content-type"] = "application/manifest+json"
+    return answer
 
 
 def job(shown: View) -> Response:
