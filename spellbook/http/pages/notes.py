@@ -99,20 +99,22 @@ def note(shown: View) -> Response:
     """Show a note; `edit` names the section, or the note, that is edited in place, `part` counts pages from 1."""
     reply = shown.ask(notes.note, shown.id)
     editing = shown.query.get("edit", "")
-    whole = [section(reply, editing)] if editing == reply["note"] else None
-    pages = list(_pages(whole or _sections(reply)))
+    is_whole = editing == reply["note"]
+    pages = list(_pages([section(reply, editing)] if is_whole else _sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
-    reach = note_html.targets(reply["links"], view.note_address)
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
     images = view.note_address(reply["note"], page="image")
-    show = note_html.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
+    pictures = {
+        note_html.name(target): f"{images}?{urlencode({'path': path})}" for target, path in embedded.items() if path
+    }
     stored = shown.book.resolve(shown.id)
     title = stored.title
     form = "tick-{}" if shown.may("write") else ""
     ids = {note_html.name(each["target"]): each["id"] for each in reply["links"] if each["id"]}
-    drawn = note_html.Page(reach, show, partial(_embedded, shown, ids), shown.say)
+    links = {target: view.note_address(id) for target, id in ids.items()}
+    drawn = note_html.Page(links, pictures, partial(_embedded, shown, ids), shown.say)
     sections = pages[part - 1]
     rendered = drawn.rendered([(each.text, form.format(each.anchor)) for each in sections], title)
     return shown.page(
@@ -362,8 +364,7 @@ def move(shown: View) -> Response:
         folders = sorted({*shown.book.folders()} - {""})[:_MOST_FOLDERS]
         recent = [each for each in dict.fromkeys((*newest, *folders, "")) if each != folder][:_RECENT]
         lists = {"folders": folders, "recent": recent}
-        name = without_ending(own_name)
-        return shown.page("move.html", done=None, id=old, folder=folder, name=name, lists=lists)
+        return shown.page("move.html", done=None, id=old, folder=folder, name=without_ending(own_name), lists=lists)
     folder = shown.form.get("folder", "").strip().strip("/")
     ending = own_name[len(without_ending(own_name)) :] or ".md"
     new = "/".join(filter(None, (folder, f"{without_ending(name)}{ending}")))
