@@ -40,7 +40,6 @@ def activity(shown: View) -> Response:
     ]
     files = admin.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
     trash = [path for _, _, path in sorted(files, key=lambda file: (file[0], file[2]), reverse=True)]
-    listed = trash[:_MOST_TRASH]
     return shown.page(
         "activity.html",
         reply=reply,
@@ -52,8 +51,8 @@ def activity(shown: View) -> Response:
         yesterday=str(dt.date.today() - dt.timedelta(days=1)),
         older=offset + _ENTRIES if len(chosen) > _ENTRIES and not (session or day) else 0,
         newer=max(offset - _ENTRIES, 0) if offset else None,
-        trash=listed,
-        more=len(trash) - len(listed),
+        trash=trash[:_MOST_TRASH],
+        more=max(0, len(trash) - _MOST_TRASH),
     )
 
 

@@ -21,7 +21,6 @@ from spellbook.notes import article_text as saved
 from spellbook.notes import decision_text as form
 from spellbook.notes import dialogue as captured
 from spellbook.notes import labels
-from spellbook.notes.labels import CHECKPOINT, DECISION, INBOX, texts
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text import credentials
 from spellbook.text.unicode import digest_of
@@ -39,12 +38,14 @@ def decisions(shown: View) -> Response:
     topic = shown.query.get("topic", "")
     outcome = shown.query.get("outcome", "")
     outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
-    found = shown.book.memories.decisions.find(kind=DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome)
+    found = shown.book.memories.decisions.find(
+        kind=labels.DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome
+    )
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in found.items:  # they come newest first
         row = {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
         chains[item.chunk.topic].insert(0, row)
-    checkpoints = shown.book.memories.decisions.find(kind=CHECKPOINT, limit=_CHECKPOINTS)
+    checkpoints = shown.book.memories.decisions.find(kind=labels.CHECKPOINT, limit=_CHECKPOINTS)
     return shown.page(
         "decisions.html",
         chains=list(chains.items()),
@@ -72,26 +73,30 @@ def articles(shown: View) -> Response:
     category = shown.query.get("category", "")
     listed = kept.list(category[:200], _PAGE, offset)
     rows = [
-        (each, texts(each.meta.get("categories")) or [each.topic], saved.read(each.text).summary)
+        (each, labels.texts(each.meta.get("categories")) or [each.topic], saved.read(each.text).summary)
         for each in listed.notes
     ]
-    values: dict[str, Any] = {"rows": rows, "categories": kept.categories(), "category": category}
-    return shown.page("articles.html", **values, total=listed.total, offset=offset, page=_PAGE)
+    return shown.page(
+        "articles.html",
+        rows=rows,
+        categories=kept.categories(),
+        category=category,
+        total=listed.total,
+        offset=offset,
+        page=_PAGE,
+    )
 
 
 def save(shown: View) -> Response:
     """Save an address, or pasted text under a name."""
-    names = _names(shown.form.get("categories", ""))
     source = shown.form.get("source", "").strip()
-    text = shown.form.get("text", "")
-    done = shown.ask(changes.save, source=source, categories=names, text=text)
+    done = shown.ask(changes.save, source=source, categories=_names(shown), text=shown.form.get("text", ""))
     return shown.back("save", done["path"], view.note_address(done["id"]))
 
 
 def file(shown: View) -> Response:
     """Change the categories of an article."""
-    names = _names(shown.form.get("categories", ""))
-    return shown.change(notes.change, shown.form.get("id", ""), metadata={"categories": names})
+    return shown.change(notes.change, shown.form.get("id", ""), metadata={"categories": _names(shown)})
 
 
 def sessions(shown: View) -> Response:
@@ -101,8 +106,9 @@ def sessions(shown: View) -> Response:
     return shown.page("sessions.html", listed=listed, chunks=shown.book.index.catalog.at, offset=offset, page=_PAGE)
 
 
-def _names(text: str) -> list[str]:
-    names: list[str] = labels.listed(text, labels.COMMAS)
+def _names(shown: View) -> list[str]:
+    """Return the categories of a form. Raises InvalidInput for none."""
+    names: list[str] = labels.listed(shown.form.get("categories", ""), labels.COMMAS)
     if not names:
         raise InvalidInput("An article needs a category.", "Name one or more, with commas.")
     return names
@@ -134,7 +140,7 @@ def _form(
         "new.html",
         409 if near else status,
         typed=typed,
-        inbox=INBOX,
+        inbox=labels.INBOX,
         topics=[*topics][:_MOST_TOPICS],
         error=error,
         reason=reason[:1].upper() + reason[1:],
@@ -150,14 +156,7 @@ def write(shown: View) -> Response:
     typed = {name: shown.form.get(name, "") for name in _FIELDS}
     typed["text"] = typed["text"] or shown.form.get("q", "")  # of the box on Home
     lines = {name: " ".join(text.split()) for name, text in typed.items() if name != "text"}
-    meta = {
-        "topic": lines["topic"] or None,
-        "title": lines["title"] or None,
-        "tags": labels.tags(lines["tags"]) or None,
-        "source": lines["source"] or None,
-        "scope": lines["scope"] or None,
-    }
-    meta = {key: value for key, value in meta.items() if value}
+    meta = {key: value for key, value in {**lines, "tags": labels.tags(lines["tags"])}.items() if value}
     is_sure = shown.form.get("anyway", "") == _digest(typed)
     try:
         done = shown.ask(notes.write, text=typed["text"], metadata=meta, force=is_sure)
