@@ -80,33 +80,38 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
             rss = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    result = {
-        "database": {
-            "totalMemories": counts.notes,
-            "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
-            "averageMemorySize": book.index.catalog.average_bytes(),
-            "databaseSize": book.index.catalog.disk_bytes(),
-            "queryPerformance": {
-                "averageQueryTime": average,
-                "p50": timing.p50,
-                "p95": timing.p95,
-                "slowQueries": slow if includeDetails else [],
+    return {
+        "success": True,
+        "message": call.translated("Performance statistics."),
+        "result": {
+            "database": {
+                "totalMemories": counts.notes,
+                "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
+                "averageMemorySize": book.index.catalog.average_bytes(),
+                "databaseSize": book.index.catalog.disk_bytes(),
+                "queryPerformance": {
+                    "averageQueryTime": average,
+                    "p50": timing.p50,
+                    "p95": timing.p95,
+                    "slowQueries": slow if includeDetails else [],
+                },
+            },
+            "search": {
+                "totalSearches": timing.count,
+                "averageSearchTime": average,
+                "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
+                "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4)
+                if timing.count
+                else 0.0,
+            },
+            "memory": {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None},
+            "system": {
+                "uptime": round(uptime, 1),
+                "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
+                "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
             },
         },
-        "search": {
-            "totalSearches": timing.count,
-            "averageSearchTime": average,
-            "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
-            "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
-        },
-        "memory": {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None},
-        "system": {
-            "uptime": round(uptime, 1),
-            "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
-            "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
-        },
     }
-    return {"success": True, "message": call.translated("Performance statistics."), "result": result}
 
 
 def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
@@ -121,8 +126,13 @@ def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
     for error in listed:
         for key, counter in by.items():
             counter[str(error[key])] += int(str(error["count"]))
-    counts = {"total": by["code"].total(), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
-    return {"message": call.translated("Error statistics."), **counts}
+    return {
+        "message": call.translated("Error statistics."),
+        "total": by["code"].total(),
+        "byCode": by["code"],
+        "byVerb": by["verb"],
+        "errors": listed,
+    }
 
 
 def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str, Any]:
@@ -179,9 +189,18 @@ def cache(call: Call, cacheType: str) -> dict[str, Any]:
     hits, misses = (sum(caches[_CACHES[kind]][how] for kind in kinds) for how in ("hits", "misses"))
     sizes = [size for kind in kinds for size in _sizes(call.book, kind).values()]
     whole = hits + misses
-    rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
-    result = {"hits": hits, "misses": misses, **rate, "size": len(sizes), "memoryUsage": sum(sizes)}
-    return {"success": True, "message": call.translated("Cache statistics."), "result": result}
+    return {
+        "success": True,
+        "message": call.translated("Cache statistics."),
+        "result": {
+            "hits": hits,
+            "misses": misses,
+            "totalRequests": whole,
+            "hitRate": round(hits / whole, 4) if whole else 0.0,
+            "size": len(sizes),
+            "memoryUsage": sum(sizes),
+        },
+    }
 
 
 def _sizes(book: Reader, kind: str) -> dict[str, int]:
@@ -203,8 +222,11 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
         elif loaded := call.book.loaded:
             cleared += loaded.texts.forget(gone)
         left += len(cached) - len(gone)
-    result = {"clearedCount": cleared, "remainingCount": left}
-    return {"success": True, "message": call.translated("The cache is cleared."), "result": result}
+    return {
+        "success": True,
+        "message": call.translated("The cache is cleared."),
+        "result": {"clearedCount": cleared, "remainingCount": left},
+    }
 
 
 _MOST_SEARCHED = 500
@@ -251,10 +273,12 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
         sync.scan(book.index)  # it deletes temporary files of killed writers
-    forgotten = [{"id": each.note, "path": each.path, "trash": trash.get(each.path)} for each in due]
-    freed = max(0, before - book.index.catalog.disk_bytes())
-    message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
-    return {"message": call.translated(message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
+    return {
+        "message": call.translated("Preview of the memory cleanup." if dry_run else "Memory cleanup is done."),
+        "forgotten": [{"id": each.note, "path": each.path, "trash": trash.get(each.path)} for each in due],
+        "entry": entry,
+        "freed_bytes": max(0, before - book.index.catalog.disk_bytes()),
+    }
 
 
 def forgetting(call: Call) -> dict[str, Any]:
@@ -285,8 +309,7 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
 def _count(call: Call, key: str, value: str) -> int:
     """Return how many notes have this value of a key; none has where no note has the key."""
     index = call.book.index
-    values = index.catalog.commonest(key, index.visible, 1_000)
-    return sum(count for each, count in values if each.casefold() == value)
+    return sum(n for each, n in index.catalog.commonest(key, index.visible, 1_000) if each.casefold() == value)
 
 
 def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
@@ -312,19 +335,25 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
     day = day if days is None else dt.date.today() + dt.timedelta(days=days)
     chunk = call.book.resolve(memory_id)
     done = call.book.whole.revise(chunk.note, metadata={"review": day})
-    message = call.translated("The review date is set." if day else "The review date is removed.")
-    at = day.isoformat() if day else None
-    return {"message": message, "id": chunk.note, "path": done.path, "review": at, "hash": done.hash}
+    return {
+        "message": call.translated("The review date is set." if day else "The review date is removed."),
+        "id": chunk.note,
+        "path": done.path,
+        "review": day.isoformat() if day else None,
+        "hash": done.hash,
+    }
 
 
 def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
-    chunks = newest.reviews(call.book.index, due=due)
-    listed = [
-        {**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each.meta["review"])} for each in chunks
-    ]
-    return {"message": call.translated("Memories by their review dates."), "reviews": listed}
+    return {
+        "message": call.translated("Memories by their review dates."),
+        "reviews": [
+            {**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each.meta["review"])}
+            for each in newest.reviews(call.book.index, due=due)
+        ],
+    }
 
 
 _RANGE = choice("Of which time.", " ".join(RANGES), "24h")

@@ -212,16 +212,7 @@ def history(shown: View) -> Response:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:
         title = ""
-    versions = [(each, [*map(_kept, each["sources"])]) for each in reply["versions"]]
-    return shown.page("history.html", reply=reply, title=title, versions=versions)
-
-
-def _kept(source: str) -> dict[str, str]:
-    """Return where a version is kept: which kind of place, its name, and the verb of an entry of the journal."""
-    when = "before" if source.startswith("before ") else "after"
-    kind, _, name = source.removeprefix("before ").partition(" ")
-    name, _, verb = name.partition(" ")
-    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": verb}
+    return shown.page("history.html", reply=reply, title=title)
 
 
 def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:

@@ -39,7 +39,7 @@ from spellbook.notes.labels import INBOX
 from spellbook.notes.titles import without_signs
 from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
+from spellbook.system.errors import InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, plain
 from spellbook.text.unicode import without_ending
@@ -87,13 +87,23 @@ def environment() -> Environment:
     folder = resources.files(__package__) / "templates"
     loader = DictLoader({file.name: file.read_text("utf-8") for file in folder.iterdir()})
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, advice, without_signs)
-    made.filters |= {each.__name__: each for each in filters}
-    made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
-    made.filters |= {"trust": presentation.trust, "kept": presentation.is_kept}
-    made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": excerpts.gist}
-    made.filters["differences"] = differences.of_patch
-    made.filters["day"] = lambda time: str(time or "")[:10]
+    made.filters |= {
+        "advice": advice,
+        "author": presentation.author,
+        "chunk_address": chunk_address,
+        "dated": newest.date_of,
+        "day": lambda time: str(time or "")[:10],
+        "differences": differences.of_patch,
+        "folder_address": folder_address,
+        "gist": excerpts.gist,
+        "grouped": "{:,}".format,
+        "kept": presentation.is_kept,
+        "note_address": note_address,
+        "outside": presentation.outside,
+        "session": presentation.is_session,
+        "trust": presentation.trust,
+        "without_signs": without_signs,
+    }
     return made
 
 
@@ -278,8 +288,7 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         status = faults.status_of(error)
         if isinstance(error, MemoryNotFound) and (form.get("id") or _NOTES.match(request.url.path)):
             return view.page("missing.html", status, is_note=True)
-        difference = error.difference if isinstance(error, Conflict) else ""
-        return view.page("error.html", status, error=error, difference=difference)
+        return view.page("error.html", status, error=error)
 
 
 async def missing(request: Request, error: Exception) -> Response:
