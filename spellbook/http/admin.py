@@ -32,7 +32,6 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.toolsets import memento
 from spellbook.memories.memories import TYPES
 from spellbook.search import newest
-from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.names import TRASH
 from spellbook.verbs.arguments import DRY_RUN
@@ -126,13 +125,8 @@ def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
     for error in listed:
         for key, counter in by.items():
             counter[str(error[key])] += int(str(error["count"]))
-    return {
-        "message": call.translated("Error statistics."),
-        "total": by["code"].total(),
-        "byCode": by["code"],
-        "byVerb": by["verb"],
-        "errors": listed,
-    }
+    counts = {"total": by["code"].total(), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
+    return {"message": call.translated("Error statistics."), **counts}
 
 
 def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str, Any]:
@@ -189,18 +183,9 @@ def cache(call: Call, cacheType: str) -> dict[str, Any]:
     hits, misses = (sum(caches[_CACHES[kind]][how] for kind in kinds) for how in ("hits", "misses"))
     sizes = [size for kind in kinds for size in _sizes(call.book, kind).values()]
     whole = hits + misses
-    return {
-        "success": True,
-        "message": call.translated("Cache statistics."),
-        "result": {
-            "hits": hits,
-            "misses": misses,
-            "totalRequests": whole,
-            "hitRate": round(hits / whole, 4) if whole else 0.0,
-            "size": len(sizes),
-            "memoryUsage": sum(sizes),
-        },
-    }
+    rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
+    result = {"hits": hits, "misses": misses, **rate, "size": len(sizes), "memoryUsage": sum(sizes)}
+    return {"success": True, "message": call.translated("Cache statistics."), "result": result}
 
 
 def _sizes(book: Reader, kind: str) -> dict[str, int]:
@@ -287,7 +272,7 @@ def forgetting(call: Call) -> dict[str, Any]:
     book.refresh()
     index = book.index
     due = erase.due(index, book.config.working_days, time.time())
-    files = [*trashed(str(book.config.vault))]
+    files = [*trashed(book)]
     return {
         "message": call.translated("Forgetting statistics."),
         "working": _count(call, "type", "working"),
@@ -312,16 +297,12 @@ def _count(call: Call, key: str, value: str) -> int:
     return sum(n for each, n in index.catalog.commonest(key, index.visible, 1_000) if each.casefold() == value)
 
 
-def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
+def trashed(book: Reader) -> Iterator[tuple[float, int, str]]:
     """Yield the files of the trash: the time of each in seconds since 1970, its bytes, and its path in the vault."""
-    for folder, _, names in platform.walk(os.path.join(vault, TRASH)):
-        for name in names:
-            place = os.path.join(folder, name)
-            try:
-                stat = os.lstat(place)
-            except OSError:
-                continue  # somebody restored it just now
-            yield stat.st_mtime, stat.st_size, os.path.relpath(place, vault).replace(os.sep, "/")
+    for path in book.index.vault.files(TRASH):
+        with contextlib.suppress(OSError):  # somebody restored it just now
+            stat = (book.config.vault / path).lstat()
+            yield stat.st_mtime, stat.st_size, path
 
 
 def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict[str, Any]:
@@ -359,89 +340,59 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
 _RANGE = choice("Of which time.", " ".join(RANGES), "24h")
 _CACHE = choice("Which cache.", "search embedding all", "all")
 
+PERFORMANCE = verb(
+    "performance",
+    "admin",
+    timeRange=_RANGE,
+    includeDetails=flag("With the slowest queries of this process."),
+)
+RESOLVE = verb(
+    "resolve",
+    "admin",
+    errorId=needed("Which error.", 100),
+    resolvedBy=text("Who resolved it.", 200),
+    reason=text("Why it is resolved."),
+)
+CLEAN = verb(
+    "clean",
+    "admin",
+    dry_run=DRY_RUN,
+    working_days=share("After how many days; working_days of the settings if not given.", most=MOST_DAYS),
+)
+REVIEW = verb(
+    "review",
+    "admin",
+    memory_id=needed("Id or path."),
+    at=text("When to look at it again: a date, as 2026-03-14. Neither this nor days takes the date away.", 10, None),
+    days=number("In how many days to look at it again.", None, 0, MOST_DAYS),
+)
+OPTIMIZE = verb(
+    "optimize",
+    "admin",
+    actions=texts("What to do.", items=4, default=("all",), choices=(*_ACTIONS, "all")),
+    autoCreateIndexes=flag("Without effect: the indexes that are needed are there."),
+)
+CLEAR = verb(
+    "clear",
+    "admin",
+    cacheType=_CACHE,
+    pattern=text("A regular expression for the cached queries to drop; without one, all.", 200),
+)
+ERRORS = verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones."))
+REVIEWS = verb("reviews", "admin", due=flag("Only those that are due."))
+
 ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/admin/memory/cleanup",
-        clean,
-        verb(
-            "clean",
-            "admin",
-            dry_run=DRY_RUN,
-            working_days=share("After how many days; working_days of the settings if not given.", most=MOST_DAYS),
-        ),
-    ),
+    Endpoint("POST", "/admin/memory/cleanup", clean, CLEAN),
     Endpoint("GET", "/admin/stats/forgetting", forgetting, verb("forgetting", "admin")),
-    Endpoint(
-        "POST",
-        "/admin/memory/review",
-        review,
-        verb(
-            "review",
-            "admin",
-            memory_id=needed("Id or path."),
-            at=text(
-                "When to look at it again: a date, as 2026-03-14. Neither this nor days takes the date away.", 10, None
-            ),
-            days=number("In how many days to look at it again.", None, 0, MOST_DAYS),
-        ),
-    ),
-    Endpoint("GET", "/admin/memory/reviews", reviews, verb("reviews", "admin", due=flag("Only those that are due."))),
+    Endpoint("POST", "/admin/memory/review", review, REVIEW),
+    Endpoint("GET", "/admin/memory/reviews", reviews, REVIEWS),
     Endpoint("GET", "/admin/alerts/performance", alerts, verb("alerts", "admin")),
-    Endpoint(
-        "GET",
-        "/admin/stats/performance",
-        performance,
-        verb(
-            "performance",
-            "admin",
-            timeRange=_RANGE,
-            includeDetails=flag("With the slowest queries of this process."),
-        ),
-    ),
-    Endpoint(
-        "GET",
-        "/admin/stats/errors",
-        errors,
-        verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones.")),
-    ),
-    Endpoint(
-        "POST",
-        "/admin/errors/resolve",
-        resolve,
-        verb(
-            "resolve",
-            "admin",
-            errorId=needed("Which error.", 100),
-            resolvedBy=text("Who resolved it.", 200),
-            reason=text("Why it is resolved."),
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/admin/database/optimize",
-        optimize,
-        verb(
-            "optimize",
-            "admin",
-            actions=texts("What to do.", items=4, default=("all",), choices=(*_ACTIONS, "all")),
-            autoCreateIndexes=flag("Without effect: the indexes that are needed are there."),
-        ),
-        (200, 202),
-        waits=True,
-    ),
+    Endpoint("GET", "/admin/stats/performance", performance, PERFORMANCE),
+    Endpoint("GET", "/admin/stats/errors", errors, ERRORS),
+    Endpoint("POST", "/admin/errors/resolve", resolve, RESOLVE),
+    Endpoint("POST", "/admin/database/optimize", optimize, OPTIMIZE, (200, 202), waits=True),
     Endpoint("GET", "/admin/links", broken_links, verb("broken_links", "admin")),
     Endpoint("GET", "/admin/stats/cache", cache, verb("cache", "admin", cacheType=_CACHE)),
-    Endpoint(
-        "POST",
-        "/admin/cache/clear",
-        clear,
-        verb(
-            "clear",
-            "admin",
-            cacheType=_CACHE,
-            pattern=text("A regular expression for the cached queries to drop; without one, all.", 200),
-        ),
-    ),
+    Endpoint("POST", "/admin/cache/clear", clear, CLEAR),
 )
 ROUTES = [openapi.route((*api.ENDPOINTS, *ENDPOINTS)), *(each.route for each in ENDPOINTS)]

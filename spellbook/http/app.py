@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from spellbook.http import admin, api, faults, pages
 from spellbook.http.guard import MESSAGES, MOST_BYTES, SSE, AccessRules, Guard, is_mcp
 from spellbook.http.headers import arrived
-from spellbook.http.oauth.addresses import SCOPES, STREAMABLE, challenge
+from spellbook.http.oauth.addresses import STREAMABLE, challenge
 from spellbook.http.pages.view import environment, missing
 from spellbook.http.served import Served, in_thread
 from spellbook.http.tokens import Caller
@@ -127,7 +127,7 @@ class Doors:
         if scope["method"] == "POST":  # the SDK logs a trace for a body that breaks off
             body = await Request(scope, receive).body()
             if caller.is_grant and not caller.has("write") and _writes(mcp, body):
-                way = challenge(self._public, scope["path"], "insufficient_scope", SCOPES)
+                way = challenge(self._public, scope["path"], "insufficient_scope")
                 message = "This app may only read: connect it again, and allow it to write."
                 await faults.fault(403, "PERMISSION_DENIED", message, {}, way)(scope, receive, send)
                 return

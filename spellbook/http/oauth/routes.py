@@ -25,13 +25,12 @@ from spellbook.http.oauth.addresses import (
     REGISTER,
     RESOURCE,
     REVOKE,
-    SCOPES,
     SERVERS,
     STREAMABLE,
     TOKEN,
     resources,
-    scopes_of,
 )
+from spellbook.http.oauth.clients import SCOPES, scopes_of
 from spellbook.http.oauth.consent import consent
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.oauth.provider import Provider

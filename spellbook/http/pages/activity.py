@@ -38,7 +38,7 @@ def activity(shown: View) -> Response:
         for entry in entries[offset:]
         if entry["at"].startswith(day) and (not session or entry.get("session") == session)
     ]
-    files = admin.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
+    files = admin.trashed(shown.book) if shown.may("write") else ()
     trash = [path for _, _, path in sorted(files, key=lambda file: (file[0], file[2]), reverse=True)]
     return shown.page(
         "activity.html",
