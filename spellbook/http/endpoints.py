@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import GenericAlias
-from typing import Annotated, Any, Concatenate, NoReturn
+from typing import Annotated, Any, Concatenate
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
     WithJsonSchema,
     create_model,
 )
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -236,19 +237,12 @@ def _decode(body: bytes) -> Any:
     try:
         return _json(body.decode("utf-8")) if body else {}
     except ValueError as error:
-        reason = "nested too deeply" if isinstance(error.__cause__, RecursionError) else one_line(str(error))[:100]
+        reason = one_line(str(error))[:100]
         raise InvalidInput(f"The body is not JSON: {reason}.", "Send one JSON object in UTF-8.") from error
 
 
-def _json(value: object) -> object:
+def _json(value: Any) -> Any:
     """Return a text as JSON, None for an empty one, and another value as it is. Raises ValueError."""
-
-    def refuse(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not a number")
-
     if not isinstance(value, str):
         return value
-    try:
-        return json.loads(value, parse_constant=refuse) if value.strip() else None
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+    return from_json(value, allow_inf_nan=False) if value.strip() else None

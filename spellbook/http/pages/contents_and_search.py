@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from spellbook.http.api import notes
 from spellbook.http.pages import excerpts, view
-from spellbook.http.pages.view import View
 from spellbook.index.filters import Filter, fold
 from spellbook.search import packing, presentation, toc
 from spellbook.search.scores import FOREIGN, Hit
@@ -96,7 +95,7 @@ class Folders:
         return self.row(levels=2 if second <= _MOST_AT_ONCE else 1)
 
 
-def contents(shown: View) -> Response:
+def contents(shown: view.View) -> Response:
     """Show the folders and tags, or those whose name holds what is asked to `find`; or the notes of one row."""
     query = shown.query
     for key, by in _LABELS.items():
@@ -125,7 +124,7 @@ def contents(shown: View) -> Response:
     return shown.page("contents.html", wanted=wanted, rows=rows, more=more, tags=tags, most_tags=_TAGS, few=_FEW)
 
 
-def _folder(shown: View, path: str) -> Response:
+def _folder(shown: view.View, path: str) -> Response:
     """Show the notes of a folder and of those in it, and the folders in it. Raises MemoryNotFound."""
     if path == ROOT:
         # Nothing but what is in a folder has a slash in its path.
@@ -140,7 +139,7 @@ def _folder(shown: View, path: str) -> Response:
     return _listing(shown, row.name, of_folder, row.address, folder=path, crumbs=above, rows=row.rows, more=row.more)
 
 
-def _listing(shown: View, name: str, filter: Filter, address: str, **more: Any) -> Response:
+def _listing(shown: view.View, name: str, filter: Filter, address: str, **more: Any) -> Response:
     """Show notes, newest first, a page at a time; `more` may have the folders above, and the rows in this one."""
     offset = shown.number("offset", 0)
     found = shown.book.recent(MOST_LISTED, offset, filter)
@@ -164,7 +163,7 @@ def _address(**query: str) -> str:
     return f"/contents?{urlencode(query)}"
 
 
-def search(shown: View) -> Response:
+def search(shown: view.View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
     asked = ("q", "mode", "category", "days", "tag", "as_of", "missing")
     wanted = {key: shown.query.get(key, "").strip() for key in asked}
@@ -191,7 +190,7 @@ def search(shown: View) -> Response:
     return shown.page("search.html", **values)
 
 
-def _found(shown: View, wanted: Mapping[str, str], offset: int, is_brief: bool) -> dict[str, Any]:
+def _found(shown: view.View, wanted: Mapping[str, str], offset: int, is_brief: bool) -> dict[str, Any]:
     """Return what a template needs of the hits from `offset` on; and why one note, if it is `missing`, is none."""
     question = wanted["q"]
     options: dict[str, Any] = {"query": question, "mode": wanted["mode"], "as_of": wanted["as_of"]}

@@ -16,7 +16,6 @@ from spellbook.http import faults
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
 from spellbook.http.pages.notes import section
-from spellbook.http.pages.view import View
 from spellbook.notes import article_text as saved
 from spellbook.notes import decision_text as form
 from spellbook.notes import dialogue as captured
@@ -33,7 +32,7 @@ _MOST_TOPICS = 50
 """Topics that the form proposes, the largest first."""
 
 
-def decisions(shown: View) -> Response:
+def decisions(shown: view.View) -> Response:
     """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
     topic = shown.query.get("topic", "")
     outcome = shown.query.get("outcome", "")
@@ -60,13 +59,13 @@ def decisions(shown: View) -> Response:
     )
 
 
-def outcome(shown: View) -> Response:
+def outcome(shown: view.View) -> Response:
     """Record how a decision turned out."""
     fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
     return shown.change(changes.outcome, shown.form.get("id", ""), **fields)
 
 
-def articles(shown: View) -> Response:
+def articles(shown: view.View) -> Response:
     """List articles, newest first, with the categories of all of them."""
     kept = shown.book.memories.articles
     offset = shown.number("offset", 0)
@@ -87,26 +86,26 @@ def articles(shown: View) -> Response:
     )
 
 
-def save(shown: View) -> Response:
+def save(shown: view.View) -> Response:
     """Save an address, or pasted text under a name."""
     source = shown.form.get("source", "").strip()
     done = shown.ask(changes.save, source=source, categories=_names(shown), text=shown.form.get("text", ""))
     return shown.back("save", done["path"], view.note_address(done["id"]))
 
 
-def file(shown: View) -> Response:
+def file(shown: view.View) -> Response:
     """Change the categories of an article."""
     return shown.change(notes.change, shown.form.get("id", ""), metadata={"categories": _names(shown)})
 
 
-def sessions(shown: View) -> Response:
+def sessions(shown: view.View) -> Response:
     """List captured sessions, newest first, with the number of exchanges of each."""
     offset = shown.number("offset", 0)
     listed = shown.book.recent(_PAGE, offset, {"category": "session", "trust": "agent"})
     return shown.page("sessions.html", listed=listed, chunks=shown.book.index.catalog.at, offset=offset, page=_PAGE)
 
 
-def _names(shown: View) -> list[str]:
+def _names(shown: view.View) -> list[str]:
     """Return the categories of a form. Raises InvalidInput for none."""
     names: list[str] = labels.listed(shown.form.get("categories", ""), labels.COMMAS)
     if not names:
@@ -114,7 +113,7 @@ def _names(shown: View) -> list[str]:
     return names
 
 
-def new(shown: View) -> Response:
+def new(shown: view.View) -> Response:
     """Show the form, filled by the address: `title`, `text`, `topic`, `tags`, `url`; or an exchange's id to `keep`."""
     typed = {name: shown.query.get(name, "") for name in _FIELDS} | {"source": shown.query.get("url", "").strip()}
     if keep := shown.query.get("keep", ""):
@@ -129,7 +128,10 @@ def new(shown: View) -> Response:
 
 
 def _form(
-    shown: View, typed: Mapping[str, str], error: SpellbookError | None = None, near: Sequence[Mapping[str, Any]] = ()
+    shown: view.View,
+    typed: Mapping[str, str],
+    error: SpellbookError | None = None,
+    near: Sequence[Mapping[str, Any]] = (),
 ) -> Response:
     """Return the form with what was typed, and why it was not saved, if it was not."""
     index = shown.book.index
@@ -151,7 +153,7 @@ def _form(
     )
 
 
-def write(shown: View) -> Response:
+def write(shown: view.View) -> Response:
     """Write the note and go to it. A duplicate or a secret is written only if the very same text is sent for it."""
     typed = {name: shown.form.get(name, "") for name in _FIELDS}
     typed["text"] = typed["text"] or shown.form.get("q", "")  # of the box on Home
