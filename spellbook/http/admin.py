@@ -20,8 +20,7 @@ from typing import Any
 from spellbook.editing import erase
 from spellbook.http import api
 from spellbook.http.alerts import alerts
-from spellbook.http.api import changes, openapi
-from spellbook.http.api.notes import entry_of
+from spellbook.http.api import changes, notes, openapi
 from spellbook.http.endpoints import Call, Endpoint, Reply
 from spellbook.http.faults import InvalidFields
 from spellbook.index import embed, metrics, sync
@@ -33,7 +32,6 @@ from spellbook.library.reader import Reader
 from spellbook.mcp.toolsets import memento
 from spellbook.memories.memories import TYPES
 from spellbook.search import newest
-from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.names import TRASH
 from spellbook.verbs.arguments import DRY_RUN
@@ -81,33 +79,38 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
             rss = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    result = {
-        "database": {
-            "totalMemories": counts.notes,
-            "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
-            "averageMemorySize": book.index.catalog.average_bytes(),
-            "databaseSize": book.index.catalog.disk_bytes(),
-            "queryPerformance": {
-                "averageQueryTime": average,
-                "p50": timing.p50,
-                "p95": timing.p95,
-                "slowQueries": slow if includeDetails else [],
+    return {
+        "success": True,
+        "message": call.translated("Performance statistics."),
+        "result": {
+            "database": {
+                "totalMemories": counts.notes,
+                "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
+                "averageMemorySize": book.index.catalog.average_bytes(),
+                "databaseSize": book.index.catalog.disk_bytes(),
+                "queryPerformance": {
+                    "averageQueryTime": average,
+                    "p50": timing.p50,
+                    "p95": timing.p95,
+                    "slowQueries": slow if includeDetails else [],
+                },
+            },
+            "search": {
+                "totalSearches": timing.count,
+                "averageSearchTime": average,
+                "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
+                "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4)
+                if timing.count
+                else 0.0,
+            },
+            "memory": {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None},
+            "system": {
+                "uptime": round(uptime, 1),
+                "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
+                "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
             },
         },
-        "search": {
-            "totalSearches": timing.count,
-            "averageSearchTime": average,
-            "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
-            "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
-        },
-        "memory": {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None},
-        "system": {
-            "uptime": round(uptime, 1),
-            "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
-            "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
-        },
     }
-    return {"success": True, "message": call.translated("Performance statistics."), "result": result}
 
 
 def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
@@ -122,7 +125,7 @@ def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
     for error in listed:
         for key, counter in by.items():
             counter[str(error[key])] += int(str(error["count"]))
-    counts = {"total": sum(by["code"].values()), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
+    counts = {"total": by["code"].total(), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
     return {"message": call.translated("Error statistics."), **counts}
 
 
@@ -157,8 +160,12 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
             raise StorageError(failed)
     after = catalog.disk_bytes()
     free = catalog.free_bytes()
-    advice = {"type": "table", "priority": "low", "description": 'The file has free pages: run the action "vacuum".'}
-    advice["estimatedImprovement"] = f"{free / 1e6:,.0f} MB of the disk."
+    advice = {
+        "type": "table",
+        "priority": "low",
+        "description": 'The file has free pages: run the action "vacuum".',
+        "estimatedImprovement": f"{free / 1e6:,.0f} MB of the disk.",
+    }
     return {
         "analyzedQueries": len(book.meter.slowest()),
         "createdIndexes": 0,
@@ -200,8 +207,11 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
         elif loaded := call.book.loaded:
             cleared += loaded.texts.forget(gone)
         left += len(cached) - len(gone)
-    result = {"clearedCount": cleared, "remainingCount": left}
-    return {"success": True, "message": call.translated("The cache is cleared."), "result": result}
+    return {
+        "success": True,
+        "message": call.translated("The cache is cleared."),
+        "result": {"clearedCount": cleared, "remainingCount": left},
+    }
 
 
 _MOST_SEARCHED = 500
@@ -241,19 +251,19 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     days = book.config.working_days if working_days is None else working_days
     due = erase.due(book.index, days, time.time())
     before = book.index.catalog.disk_bytes()
-    entry = None
-    trash = dict[str, str]()
+    done = book.whole.forget_working(days) if due and not dry_run else None
+    entry = notes.entry_of(book, "tidy", due[0].path) if done else None
+    trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash} if done else {}
     if not dry_run:
-        if due and (done := book.whole.forget_working(days)):
-            entry = entry_of(book, "tidy", due[0].path)
-            trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
         sync.scan(book.index)  # it deletes temporary files of killed writers
-    forgotten = [{"id": each.note, "path": each.path, "trash": trash.get(each.path)} for each in due]
-    freed = max(0, before - book.index.catalog.disk_bytes())
-    message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
-    return {"message": call.translated(message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
+    return {
+        "message": call.translated("Preview of the memory cleanup." if dry_run else "Memory cleanup is done."),
+        "forgotten": [{"id": each.note, "path": each.path, "trash": trash.get(each.path)} for each in due],
+        "entry": entry,
+        "freed_bytes": max(0, before - book.index.catalog.disk_bytes()),
+    }
 
 
 def forgetting(call: Call) -> dict[str, Any]:
@@ -262,7 +272,7 @@ def forgetting(call: Call) -> dict[str, Any]:
     book.refresh()
     index = book.index
     due = erase.due(index, book.config.working_days, time.time())
-    files = [*trashed(str(book.config.vault))]
+    files = [*trashed(book)]
     return {
         "message": call.translated("Forgetting statistics."),
         "working": _count(call, "type", "working"),
@@ -284,20 +294,15 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
 def _count(call: Call, key: str, value: str) -> int:
     """Return how many notes have this value of a key; none has where no note has the key."""
     index = call.book.index
-    values = index.catalog.commonest(key, index.visible, 1_000)
-    return sum(count for each, count in values if each.casefold() == value)
+    return sum(n for each, n in index.catalog.commonest(key, index.visible, 1_000) if each.casefold() == value)
 
 
-def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
+def trashed(book: Reader) -> Iterator[tuple[float, int, str]]:
     """Yield the files of the trash: the time of each in seconds since 1970, its bytes, and its path in the vault."""
-    for folder, _, names in platform.walk(os.path.join(vault, TRASH)):
-        for name in names:
-            place = os.path.join(folder, name)
-            try:
-                stat = os.lstat(place)
-            except OSError:
-                continue  # somebody restored it just now
-            yield stat.st_mtime, stat.st_size, os.path.relpath(place, vault).replace(os.sep, "/")
+    for path in book.index.vault.files(TRASH):
+        with contextlib.suppress(OSError):  # somebody restored it just now
+            stat = (book.config.vault / path).lstat()
+            yield stat.st_mtime, stat.st_size, path
 
 
 def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict[str, Any]:
@@ -311,19 +316,25 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
     day = day if days is None else dt.date.today() + dt.timedelta(days=days)
     chunk = call.book.resolve(memory_id)
     done = call.book.whole.revise(chunk.note, metadata={"review": day})
-    message = call.translated("The review date is set." if day else "The review date is removed.")
-    at = day.isoformat() if day else None
-    return {"message": message, "id": chunk.note, "path": done.path, "review": at, "hash": done.hash}
+    return {
+        "message": call.translated("The review date is set." if day else "The review date is removed."),
+        "id": chunk.note,
+        "path": done.path,
+        "review": day.isoformat() if day else None,
+        "hash": done.hash,
+    }
 
 
 def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
-    chunks = newest.reviews(call.book.index, due=due)
-    listed = [
-        {**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each.meta["review"])} for each in chunks
-    ]
-    return {"message": call.translated("Memories by their review dates."), "reviews": listed}
+    return {
+        "message": call.translated("Memories by their review dates."),
+        "reviews": [
+            {**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each.meta["review"])}
+            for each in newest.reviews(call.book.index, due=due)
+        ],
+    }
 
 
 _RANGE = choice("Of which time.", " ".join(RANGES), "24h")
@@ -335,8 +346,6 @@ PERFORMANCE = verb(
     timeRange=_RANGE,
     includeDetails=flag("With the slowest queries of this process."),
 )
-ALERTS = verb("alerts", "admin")
-ERRORS = verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones."))
 RESOLVE = verb(
     "resolve",
     "admin",
@@ -344,14 +353,12 @@ RESOLVE = verb(
     resolvedBy=text("Who resolved it.", 200),
     reason=text("Why it is resolved."),
 )
-BROKEN_LINKS = verb("broken_links", "admin")
 CLEAN = verb(
     "clean",
     "admin",
     dry_run=DRY_RUN,
     working_days=share("After how many days; working_days of the settings if not given.", most=MOST_DAYS),
 )
-FORGETTING = verb("forgetting", "admin")
 REVIEW = verb(
     "review",
     "admin",
@@ -359,33 +366,33 @@ REVIEW = verb(
     at=text("When to look at it again: a date, as 2026-03-14. Neither this nor days takes the date away.", 10, None),
     days=number("In how many days to look at it again.", None, 0, MOST_DAYS),
 )
-REVIEWS = verb("reviews", "admin", due=flag("Only those that are due."))
 OPTIMIZE = verb(
     "optimize",
     "admin",
-    actions=texts("What to do.", items=4, default=("all",), choices=("analyze", "index", "vacuum", "all")),
+    actions=texts("What to do.", items=4, default=("all",), choices=(*_ACTIONS, "all")),
     autoCreateIndexes=flag("Without effect: the indexes that are needed are there."),
 )
-CACHE = verb("cache", "admin", cacheType=_CACHE)
 CLEAR = verb(
     "clear",
     "admin",
     cacheType=_CACHE,
     pattern=text("A regular expression for the cached queries to drop; without one, all.", 200),
 )
+ERRORS = verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones."))
+REVIEWS = verb("reviews", "admin", due=flag("Only those that are due."))
 
 ENDPOINTS = (
     Endpoint("POST", "/admin/memory/cleanup", clean, CLEAN),
-    Endpoint("GET", "/admin/stats/forgetting", forgetting, FORGETTING),
+    Endpoint("GET", "/admin/stats/forgetting", forgetting, verb("forgetting", "admin")),
     Endpoint("POST", "/admin/memory/review", review, REVIEW),
     Endpoint("GET", "/admin/memory/reviews", reviews, REVIEWS),
-    Endpoint("GET", "/admin/alerts/performance", alerts, ALERTS),
+    Endpoint("GET", "/admin/alerts/performance", alerts, verb("alerts", "admin")),
     Endpoint("GET", "/admin/stats/performance", performance, PERFORMANCE),
     Endpoint("GET", "/admin/stats/errors", errors, ERRORS),
     Endpoint("POST", "/admin/errors/resolve", resolve, RESOLVE),
     Endpoint("POST", "/admin/database/optimize", optimize, OPTIMIZE, (200, 202), waits=True),
-    Endpoint("GET", "/admin/links", broken_links, BROKEN_LINKS),
-    Endpoint("GET", "/admin/stats/cache", cache, CACHE),
+    Endpoint("GET", "/admin/links", broken_links, verb("broken_links", "admin")),
+    Endpoint("GET", "/admin/stats/cache", cache, verb("cache", "admin", cacheType=_CACHE)),
     Endpoint("POST", "/admin/cache/clear", clear, CLEAR),
 )
 ROUTES = [openapi.route((*api.ENDPOINTS, *ENDPOINTS)), *(each.route for each in ENDPOINTS)]

@@ -43,16 +43,24 @@ def alerts(call: Call) -> dict[str, Any]:
     first = {alert["id"]: known.get(alert["id"], alert.pop("since", None) or now) for alert in listed}
     call.served.noticed = first
     late = [each for each in listed if each["id"] != "pending" or now - first["pending"] >= _PENDING_SECONDS]
-    shown = [{**each, "since": local(first[each["id"]])} for each in late]
-    return {"message": call.translated("Performance alerts."), "alerts": shown}
+    return {
+        "message": call.translated("Performance alerts."),
+        "alerts": [{**each, "since": local(first[each["id"]])} for each in late],
+    }
 
 
 def alert(
     call: Call, message: str, value: Any, threshold: Any, *, id: str, hint: str, severity: str = "warning"
 ) -> dict[str, Any]:
     """Return a row: its message and hint in the language that the request asks."""
-    row = {"what": call.translated(message), "value": value, "threshold": threshold}
-    return {"id": id, "severity": severity, **row, "hint": call.translated(hint)}
+    return {
+        "id": id,
+        "severity": severity,
+        "what": call.translated(message),
+        "value": value,
+        "threshold": threshold,
+        "hint": call.translated(hint),
+    }
 
 
 def _of_answers(call: Call) -> Iterator[dict[str, Any]]:
@@ -74,12 +82,13 @@ def _of_answers(call: Call) -> Iterator[dict[str, Any]]:
         message = f"Answers are incomplete: {state.reason}"
         yield alert(call, message, state.reason, "", id="degraded", hint="Run spellbook doctor.", severity="critical")
     hour = metrics.brief(*call.book.meter.read(1))
-    calls, errors = hour["calls"], hour["errors"]
+    errors = hour["errors"]
     failed = sum(count for code, count in errors.items() if faults.STATUS.get(code, 500) >= 500)
-    if calls >= metrics.ENOUGH and failed / calls > _MOST_FAILING:
-        message = f"{failed / calls:.0%} of the calls of the last hour failed."
+    share = failed / hour["calls"] if hour["calls"] >= metrics.ENOUGH else 0.0
+    if share > _MOST_FAILING:
+        message = f"{share:.0%} of the calls of the last hour failed."
         hint = "Look at them: /admin/stats/errors."
-        yield alert(call, message, round(failed / calls, 4), _MOST_FAILING, id="errors", hint=hint)
+        yield alert(call, message, round(share, 4), _MOST_FAILING, id="errors", hint=hint)
     if refusals := errors.get("RATE_LIMIT_EXCEEDED", 0):
         message = f"The limit of requests was met {counted(refusals, 'time')} in the last hour."
         yield alert(call, message, refusals, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")

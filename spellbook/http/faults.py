@@ -53,8 +53,12 @@ def fault(
     status: int, code: str, message: str, details: Mapping[str, Any] = {}, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return an error as every door of HTTP gives it. `details` may have hint, difference, fields."""
-    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    error = {"code": code, "message": message, "details": {k: v for k, v in details.items() if v}, "timestamp": now}
+    error = {
+        "code": code,
+        "message": message,
+        "details": {key: value for key, value in details.items() if value},
+        "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
     return Response(json_of({"error": error}), status, headers, "application/json")
 
 
@@ -63,9 +67,11 @@ def of_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):  # its client is gone, or the guard answers instead
         return fault(400, "INVALID_INPUT", "The request did not arrive whole.")
     error = shown(request, error)
-    difference = error.difference if isinstance(error, Conflict) else ""
-    fields = error.fields if isinstance(error, InvalidFields) else {}
-    details = {"hint": error.hint, "difference": difference, "fields": fields}
+    details = {
+        "hint": error.hint,
+        "difference": error.difference if isinstance(error, Conflict) else "",
+        "fields": error.fields if isinstance(error, InvalidFields) else {},
+    }
     return fault(status_of(error), error.code, error.message, details)
 
 

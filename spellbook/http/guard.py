@@ -106,7 +106,6 @@ class _Refused(Exception):
     """A request that ends with this answer."""
 
     def __init__(self, answer: Response) -> None:
-        super().__init__()
         self.answer = answer
 
 
@@ -147,9 +146,6 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        # The SDK compares a host letter by letter.
-        lowered = [(name, value.lower() if name == b"host" else value) for name, value in scope["headers"]]
-        scope = {**scope, "headers": lowered}
         try:
             scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
         except _Refused as refused:
@@ -272,7 +268,8 @@ class Guard:
             return False
         if rules.is_open and rules.is_contained:
             return True
-        host, (bound, port) = headers["host"], scope["server"]
+        host = headers["host"].lower()
+        bound, port = scope["server"]
         named = host if _PORT.search(host) else f"{host}:{443 if scope['scheme'] == 'https' else 80}"
         return _is_own(host) and named.endswith(f":{port}") and is_loopback(bound) and is_loopback(_address(scope))
 

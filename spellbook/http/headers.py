@@ -102,6 +102,16 @@ class Sent:
             await body.refused(self._scope, body, self)
 
 
+def arrived(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives a request whose body has arrived, and then the end of its connection."""
+    messages: list[Message] = [{"type": "http.request", "body": body}]
+
+    async def take() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return take
+
+
 def over(most: int, what: str = "The request") -> str:
     """Return the message for what has more bytes than allowed."""
     return f"{what} is over {f'{most // 1_000_000} MB' if most >= 1_000_000 else f'{most // 1_000} KB'}."

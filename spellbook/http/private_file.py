@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ _PATIENCE = 10.0
 
 
 class KeptFile(Generic[T]):
-    """A JSON file that several processes read and change; one that was changed is read again."""
+    """A JSON file that several processes read and change; it is read at each request, so a change holds at once."""
 
     def __init__(self, file: Path, parse: Callable[[Any], T], empty: Any) -> None:
         """
@@ -27,16 +26,17 @@ class KeptFile(Generic[T]):
         """
         self.file = file
         self._parse, self._empty = parse, empty
-        self._guard = threading.Lock()
-        self._latest: tuple[object, T] = (None, parse(empty))
 
     def value(self) -> T:
         """Return what the file holds. Raises StorageError for a damaged file."""
-        with self._guard:
-            stamp = self._stamp()
-            if stamp != self._latest[0]:
-                self._latest = (stamp, self._load())
-            return self._latest[1]
+        try:
+            return self._parse(json.loads(disk.read_small(self.file)))
+        except FileNotFoundError:
+            return self._parse(self._empty)
+        except OSError as error:
+            raise self._fault(error.strerror or str(error)) from error
+        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise self._fault("it is not as Spellbook wrote it") from error
 
     @contextmanager
     def alone(self) -> Iterator[T]:
@@ -45,33 +45,12 @@ class KeptFile(Generic[T]):
         with disk.explain_errors(str(self.file)):
             self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
             with disk.alone(self.file.with_suffix(".lock"), _PATIENCE, busy):
-                yield self._load()
+                yield self.value()
 
     def write(self, value: Any) -> None:
         """Replace the file by `value` as JSON; only within `alone`."""
         data = json.dumps(value, ensure_ascii=False, indent=1).encode()
         disk.put(self.file, data, 0o600)
-
-    def _stamp(self) -> object:
-        try:
-            status = self.file.stat()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._fault(error.strerror or str(error)) from error
-        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-    def _load(self) -> T:
-        try:
-            data = disk.read_small(self.file)
-        except FileNotFoundError:
-            return self._parse(self._empty)
-        except OSError as error:
-            raise self._fault(error.strerror or str(error)) from error
-        try:
-            return self._parse(json.loads(data))
-        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise self._fault("it is not as Spellbook wrote it") from error
 
     def _fault(self, reason: str) -> StorageError:
         return StorageError(

@@ -10,10 +10,9 @@ import math
 import signal
 import socket
 import ssl
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ import h11
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import HANDLED_SIGNALS
 
 from spellbook.http.faults import fault
 from spellbook.http.headers import HEADERS
@@ -33,7 +33,6 @@ _FILES = 4_096
 _HOMES = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 """The networks of RFC 1918, which nobody outside of a home or an office reaches."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IDLE_SECONDS = 75
 """Seconds for which a connection without a request is kept. Clients keep one shorter, so that they end it first."""
 
@@ -62,22 +61,15 @@ def bound(host: str, port: int) -> socket.socket:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
         raise InvalidInput(f"--host {host[:100]}: there is no such address.", "Use 127.0.0.1 or 0.0.0.0.") from error
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    has_both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        if sys.platform == "win32":  # with SO_REUSEADDR, two servers could have one port there
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-        else:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
-        listening.listen(_MOST_CONNECTIONS)
-        listening.set_inheritable(True)
+        return socket.create_server(place, family=family, backlog=_MOST_CONNECTIONS, dualstack_ipv6=has_both)
     except OSError as error:
-        listening.close()
+        reason = str(error.strerror or error).partition(" (while ")[0]  # Python repeats the address
         raise StorageError(
-            f"{host}, port {port}: {error.strerror or error}.",
+            f"{host}, port {port}: {reason}.",
             "Is another `spellbook serve` running? Stop it, or choose another --port.",
         ) from error
-    return listening
 
 
 def home() -> str:
@@ -133,16 +125,6 @@ def serve(
             warnings.simplefilter("ignore")  # Python's, of what is cut off and so never awaited
             await super().shutdown(sockets)
 
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            # uvicorn's own way ends the process by the signal, before the vault is closed.
-            before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
-            try:
-                yield
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
-
     server = HttpServer(config)
     # What is cut off at the end is no fault that anybody needs to know of.
     for handler in logging.getLogger().handlers:
@@ -155,14 +137,20 @@ def serve(
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     ready()
-    server.run([each.socket for each in (address, *others)])
+    # uvicorn raises a signal again at its end: that must not end the process before the vault is closed.
+    before: dict[int, Any] = {number: signal.signal(number, signal.SIG_IGN) for number in HANDLED_SIGNALS}
+    try:
+        server.run([each.socket for each in (address, *others)])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class TimedConnection(H11Protocol):
     """Closes a connection whose request or answer takes too long; above the limit, the one that waited longest."""
 
     head_seconds = 10.0
-    """Seconds within which a client that has connected must have sent the head of a request."""
+    """Seconds within which a client that has connected, or has begun a request, must have sent the head of it."""
 
     read_seconds = 30.0
     """Seconds within which a client must take a part of a waiting answer."""
@@ -196,7 +184,7 @@ class TimedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._watch()
+        self._since = time.monotonic()  # without a word of the next request, uvicorn ends it after _IDLE_SECONDS
 
     def pause_writing(self) -> None:
         super().pause_writing()

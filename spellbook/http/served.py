@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import re
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-import anyio
 import anyio.to_thread
 from starlette.requests import Request
 
@@ -21,10 +20,11 @@ from spellbook.library.limited import Seen, seen_by
 from spellbook.mcp.debug_log import Write
 from spellbook.mcp.tool_names import DEFAULT
 from spellbook.system import threads
+from spellbook.system.lazy import regex
 
 T = TypeVar("T")
-Queue = dict[Hashable, "asyncio.Task[Any]"]
-"""Questions that wait for a thread."""
+_LIKED = regex(r"(?:^|,)[ ]*(en|ko)(?:-[a-z0-9-]*)?[ ]*(?:;[ ]*q=([01](?:\.\d{0,3})?)[ ]*)?(?=,|$)", re.I)
+"""A language of an Accept-Language and its share (RFC 9110, 12.5.4)."""
 
 
 @dataclass
@@ -48,7 +48,6 @@ class Served:
         """When each present alert was first seen, in seconds since 1970."""
         self.clients: dict[str, float] = {}
         """When each MCP client called last, in seconds since 1970."""
-        self.queued: Queue = {}
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -79,16 +78,10 @@ def language(request: Request) -> str:
     """Return "ko" or "en": what a person chose in this browser, else what its Accept-Language likes best."""
     if (chosen := request.cookies.get("spellbook-lang", "")) in {"en", "ko"}:
         return chosen
-    liked: dict[str, float] = {}
-    for each in request.headers.get("accept-language", "")[:1_000].split(","):
-        name, _, quality = each.strip().lower().partition(";")
-        try:
-            share = float(quality.partition("=")[2] or 1)
-        except ValueError:
-            share = 0.0
-        code = name.strip().partition("-")[0]
-        liked[code] = max(share, liked.get(code, 0.0))
-    return "ko" if liked.get("ko", 0.0) > liked.get("en", 0.0) else "en"
+    liked = {"en": 0.0, "ko": 0.0}
+    for name, share in _LIKED.findall(request.headers.get("accept-language", "")[:1_000]):
+        liked[name.lower()] = max(liked[name.lower()], float(share or 1))
+    return "ko" if liked["ko"] > liked["en"] else "en"
 
 
 async def in_thread(verb: Callable[..., T], *args: Any) -> T:
@@ -104,23 +97,3 @@ async def waiting(verb: Callable[..., T], *args: Any) -> T:
 async def writing(verb: Callable[..., T], *args: Any) -> T:
     """Run a verb that writes in one of two threads of its own, so that it does not queue behind the searches."""
     return await anyio.to_thread.run_sync(verb, *args, limiter=threads.writing())
-
-
-async def once(queued: Queue, key: Hashable, verb: Callable[..., T], *args: Any) -> T:
-    """Run a verb as `in_thread` does; callers with an equal `key` before it begins share its result, or error."""
-
-    def begin() -> T:
-        queued.pop(key, None)
-        return verb(*args)
-
-    async def run() -> T:
-        try:
-            return await in_thread(begin)
-        finally:
-            if queued.get(key) is task:  # it never began
-                del queued[key]
-
-    if (task := queued.get(key)) is None:
-        task = queued[key] = asyncio.create_task(run())
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to take it
-    return cast(T, await asyncio.shield(task))  # one who goes away takes nothing from the others

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -288,8 +288,7 @@ class Tokens:
             gone = {each.id for each in {*there} - {*tokens}}
             now = time.time()
             left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
-            kept = [{**each.as_dict(), "verifier": each.verifier} for each in tokens]
-            self._kept.write({"tokens": kept, "logins": left})
+            self._kept.write({"tokens": [asdict(each) for each in tokens], "logins": left})
 
 
 def _parsed(kept: Any) -> tuple[tuple[Token, ...], Logins]:

@@ -358,7 +358,8 @@ def is_cut(connection: socket.socket) -> bool:
 
 def test_who_is_slow_or_sends_no_http(port: int) -> None:
     """
-    Neither the first request of a connection nor the next is waited for long, and no answer for one who takes none of it.
+    Neither the first request of a connection nor the rest of the next is waited for long, and no answer for one who
+    takes none of it. A connection that was answered may rest meanwhile.
 
     The answer to what is no HTTP has the shape and the headers of all others.
     """
@@ -366,6 +367,13 @@ def test_who_is_slow_or_sends_no_http(port: int) -> None:
     for sent in (b"", head + b"X-A", head + b"\r\n"):
         with asking(port, sent) as connection:
             assert is_cut(connection)
+    with asking(port, head + b"\r\n") as connection:
+        connection.recv(1_000)
+        threading.Event().wait(3 * Quick.head_seconds)
+        connection.sendall(head + b"\r\n")
+        assert b"HTTP/1.1 200 " in connection.recv(1_000)
+        connection.sendall(head)
+        assert is_cut(connection)
     with asking(port, b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n") as connection:
         connection.recv(10)
         threading.Event().wait(3 * Quick.read_seconds)  # a client that reads nothing

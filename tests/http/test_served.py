@@ -1,4 +1,4 @@
-"""Threads that all doors share, equal questions that are answered once, and long work: one job at a time, which is cancelled whole."""
+"""Threads that all doors share, and long work: one job at a time, which is cancelled whole."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from spellbook.http.app import make
 from spellbook.http.jobs import Cancelled, Job, Jobs, Work
-from spellbook.http.served import Queue, Served, in_thread, once, writing
+from spellbook.http.served import Served, in_thread, writing
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.mcp.tool import ADD, READ, ToolForm
@@ -31,7 +29,6 @@ from .running import asked
 
 pytestmark = pytest.mark.anyio
 ran: Counter[str] = Counter()
-queued: Queue = {}
 
 
 @pytest.fixture
@@ -43,8 +40,6 @@ def anyio_backend() -> str:
 def answer(question: str) -> tuple[str, int]:
     """An answer that says the how many-th one it is to its question."""
     ran[question] += 1
-    if question == "wrong":
-        raise ValueError(f"wrong {ran[question]}")
     return question, ran[question]
 
 
@@ -72,67 +67,8 @@ class Busy:
         await self.group.__aexit__(*raised)
 
 
-async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Those that wait together share a result or an error; another one, or one that comes later, has its own.
-
-    If the first of several is given up, the others are answered. A question that comes while an equal one is being
-    answered sees what was written since that began. An error before a thread was there is not the answer to the next
-    equal question. While questions have all threads, a write and a tool that may take long run; one that only reads
-    waits.
-    """
-    done: list[object] = []
-
-    async def ask(question: str) -> None:
-        try:
-            done.append(await once(queued, question, answer, question))
-        except ValueError as error:
-            done.append(str(error))
-
-    async with Busy() as busy:
-        with anyio.CancelScope() as gone:
-            async with anyio.create_task_group() as leaving:
-                leaving.start_soon(ask, "a")
-                await anyio.wait_all_tasks_blocked()
-                for question in ("a", "a", "b", "a", "wrong", "wrong"):
-                    busy.group.start_soon(ask, question)
-                await anyio.wait_all_tasks_blocked()
-                gone.cancel()
-        assert not done
-    assert Counter(done) == {("a", 1): 3, ("b", 1): 1, "wrong 1": 2}
-    await ask("a")
-    assert done[-1] == ("a", 2)
-    begun, may_end, written = threading.Event(), threading.Event(), ["before"]
-
-    def read() -> list[str]:
-        seen = list(written)
-        begun.set()
-        assert may_end.wait(PATIENCE)
-        return seen
-
-    seen: list[list[str]] = []
-
-    async def look() -> None:
-        seen.append(await once(queued, "a", read))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(look)
-        await anyio.to_thread.run_sync(begun.wait)
-        written.append("since")
-        group.start_soon(look)
-        await anyio.wait_all_tasks_blocked()
-        may_end.set()
-    assert sorted(seen) == [["before"], ["before", "since"]]
-
-    async def fails(*_: object) -> None:
-        raise RuntimeError("no thread")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("spellbook.http.served.in_thread", fails)
-        with pytest.raises(RuntimeError, match="no thread"):
-            await once(queued, "b", answer, "b")
-    ran.clear()
-    assert await once(queued, "b", answer, "b") == ("b", 1)
+async def test_a_write_does_not_wait_for_questions() -> None:
+    """While questions have all threads, a write and a tool that may take long run; one that only reads waits."""
     book: Any = SimpleNamespace(complaint="")
     server = MCPServer("test")
     for name, kind in (("reads", READ), ("long", ADD)):
@@ -146,25 +82,6 @@ async def test_equal_questions_in_the_queue_are_answered_once(monkeypatch: pytes
         await anyio.wait_all_tasks_blocked()
         assert ran == {"write": 1, "long": 1}
     assert ran["reads"] == 1
-
-
-async def test_who_sees_the_same_shares_an_answer(book: Spellbook) -> None:
-    """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
-    served = Served(book)
-    given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
-    statuses: list[int] = []
-    transport = httpx.ASGITransport(make(served, live=False))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-
-        async def ask(token: str) -> None:
-            headers = {"authorization": f"Bearer {token}"}
-            statuses.append((await client.get("/api/search?q=river", headers=headers)).status_code)
-
-        async with Busy() as busy:
-            for token in given:
-                busy.group.start_soon(ask, token)
-    counts = [reader.meter.read()[0]["search"].count for reader in (book, *book.beside)]
-    assert (statuses, counts) == ([200] * 3, [1, 1])
 
 
 @pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])

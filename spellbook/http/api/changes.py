@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, replace
 from typing import Any
 
 from spellbook.http.endpoints import Call, Endpoint, Reply
@@ -33,9 +32,15 @@ def restore(call: Call, name: str) -> dict[str, Any]:
 def undo(call: Call, entry: int | None, dry_run: bool) -> dict[str, Any]:
     """Undo the latest change or one entry of the log; undoing an undo redoes. 409 if the place was edited since."""
     done = call.book.whole.undo(entry, dry_run=dry_run)
-    undone = {"entry": done.entry.id, "verb": done.entry.verb, "what": done.entry.what}
-    changed = {"paths": list(done.paths), "difference": done.difference, "generation": done.generation}
-    return {**undone, **changed, "dry_run": dry_run}
+    return {
+        "entry": done.entry.id,
+        "verb": done.entry.verb,
+        "what": done.entry.what,
+        "paths": list(done.paths),
+        "difference": done.difference,
+        "generation": done.generation,
+        "dry_run": dry_run,
+    }
 
 
 def move(call: Call, old: str, new: str, dry_run: bool) -> dict[str, Any]:
@@ -46,9 +51,13 @@ def move(call: Call, old: str, new: str, dry_run: bool) -> dict[str, Any]:
 def mend_links(call: Call, dry_run: bool) -> dict[str, Any]:
     """Repair broken links to files that were moved."""
     done = call.book.whole.mend_links(dry_run=dry_run)
-    changed = {"changed": [asdict(note) for note in done.changed], "left": [asdict(fault) for fault in done.left]}
-    links = sum(note.links for note in done.changed)
-    return {"links": links, **changed, "generation": done.generation, "dry_run": dry_run}
+    return {
+        "links": sum(note.links for note in done.changed),
+        "changed": [asdict(note) for note in done.changed],
+        "left": [asdict(fault) for fault in done.left],
+        "generation": done.generation,
+        "dry_run": dry_run,
+    }
 
 
 def merge(call: Call, a: str, b: str, keep: Any, dry_run: bool) -> dict[str, Any]:
@@ -80,22 +89,19 @@ def snapshots(call: Call) -> dict[str, Any]:
 
 def snapshot(call: Call) -> Reply:
     """Take a snapshot, as a job."""
-    snapshots = call.book.whole.snapshots
     # Cancelled, none is listed; the contents that it has stored serve the next one.
-    return _start(call, "snapshot", lambda report: snapshots.create(report).as_dict())
+    return _start(call, "snapshot", lambda report: call.book.whole.snapshots.create(report).as_dict())
 
 
 def reindex(call: Call, full: bool) -> Reply:
     """Update the index, as a job."""
-    book = call.book.whole
     # Cancelled, it keeps what was read and embedded by then.
-    return _start(call, "reindex", lambda report: book.reindex(full=full, progress=report).as_dict())
+    return _start(call, "reindex", lambda report: call.book.whole.reindex(full=full, progress=report).as_dict())
 
 
 def check(call: Call) -> Reply:
     """Compare all texts with each other, as a job: duplicates and contradictions."""
-    book = call.book.whole
-    return _start(call, "check", lambda report: asdict(book.check(progress=report)))
+    return _start(call, "check", lambda report: asdict(call.book.whole.check(progress=report)))
 
 
 def migrate(call: Call, to: str) -> Reply:
@@ -109,9 +115,11 @@ def migrate(call: Call, to: str) -> Reply:
 def import_(call: Call, file: str, on_conflict: str) -> Reply:
     """Import a file that export wrote, as a job: all of it, or nothing."""
     place = desk.within(desk.exports(call.book), file)
-    run = partial(call.book.whole.import_, place, on_conflict=on_conflict)
+    book = call.book.whole
     # Cancelled, it has imported nothing.
-    return _start(call, "import", lambda report: run(progress=report).as_dict())
+    return _start(
+        call, "import", lambda report: book.import_(place, on_conflict=on_conflict, progress=report).as_dict()
+    )
 
 
 def checked(call: Call) -> dict[str, Any]:
@@ -133,8 +141,7 @@ def begun(call: Call, job: Job) -> Reply:
 
 def jobs(call: Call) -> dict[str, Any]:
     """The running job and those that ended last, newest first, without their results."""
-    rows = [each.as_dict() for each in call.jobs.all()]
-    return {"jobs": [{key: value for key, value in row.items() if key != "result"} for row in rows]}
+    return {"jobs": [replace(each, result=None).as_dict() for each in call.jobs.all()]}
 
 
 def job(call: Call) -> dict[str, Any]:

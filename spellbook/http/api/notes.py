@@ -53,17 +53,20 @@ def note(call: Call, as_of: str) -> Reply:
     chunks = book.show(id, as_of)
     around = book.around(path)
     use = book.index.catalog.usage.of([chunks[0].note]).get(chunks[0].note)
-    fields = {
-        **note_fields(id, chunks, around, book.superseded(chunks)),
-        "note": chunks[0].note,
-        "hash": etag.strip('"'),
-        "text": data.decode("utf-8", "replace"),
-        "relations": _relations(around),
-        "use": {"count": use.times, "last": local(use.last)} if use else None,
-        "log": [each.as_dict() for each in book.log(_MOST_ENTRIES, path)],
-        "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
-    }
-    return Reply(fields, 200, headers)
+    return Reply(
+        {
+            **note_fields(id, chunks, around, book.superseded(chunks)),
+            "note": chunks[0].note,
+            "hash": etag.strip('"'),
+            "text": data.decode("utf-8", "replace"),
+            "relations": _relations(around),
+            "use": {"count": use.times, "last": local(use.last)} if use else None,
+            "log": [each.as_dict() for each in book.log(_MOST_ENTRIES, path)],
+            "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
+        },
+        200,
+        headers,
+    )
 
 
 def _relations(around: Around) -> dict[str, list[str]]:
@@ -86,8 +89,8 @@ def entry_of(book: Reader, verb: str, path: str = "") -> int | None:
 
 def write(call: Call, text: str, metadata: dict[str, Any], force: bool) -> Reply:
     """Write a note. A duplicate is not written but named, unless `force`."""
-    chunk = {"text": text, "metadata": metadata}
-    (row,) = render.scribed(call.book.whole.scribe(chunk, labels="derived", force=force))
+    done = call.book.whole.scribe({"text": text, "metadata": metadata}, labels="derived", force=force)
+    (row,) = render.scribed(done)
     return Reply(row, 201 if row["status"] == "success" else 200)
 
 
@@ -100,8 +103,8 @@ def change(call: Call, replace: dict[str, Any] | None, expected_hash: str, **cha
         raise InvalidInput("If-Match names no hash of a note.", "Send the ETag that GET gave, one alone.")
     if tag and expected_hash and tag != expected_hash:
         raise InvalidInput("If-Match and expected_hash differ.", "Give one of them.")
-    expected = expected_hash or tag or None
-    return asdict(call.book.whole.revise(call.id, expected_hash=expected, replace=old_and_new, every=every, **changes))
+    changes |= {"expected_hash": expected_hash or tag or None, "replace": old_and_new, "every": every}
+    return asdict(call.book.whole.revise(call.id, **changes))
 
 
 def erase(call: Call, hard: bool) -> dict[str, Any]:
@@ -161,9 +164,8 @@ def history(call: Call, id: str, limit: int) -> dict[str, Any]:
 def vault_graph(call: Call, limit: int) -> dict[str, Any]:
     """The notes of the whole vault and their links, the most linked notes first; `total` counts those left out too."""
     graph = call.book.vault_graph(limit)
-    notes = [{**note._asdict(), "links": links} for note, links in zip(graph.notes, graph.degrees, strict=True)]
     return {
-        "notes": notes,
+        "notes": [{**note._asdict(), "links": links} for note, links in zip(graph.notes, graph.degrees, strict=True)],
         "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in graph.edges],
         "total": graph.total,
     }
@@ -185,8 +187,7 @@ def status(call: Call) -> dict[str, Any]:
 
 async def health(request: Request) -> JSONResponse:
     """Answer 200, or 503 if the notes' folder is away, or elsewhere. It tells nothing of the notes."""
-    here = served_of(request)
-    lacks = await to_thread.run_sync(_lacks, here, limiter=checking())
+    lacks = await to_thread.run_sync(_lacks, served_of(request), limiter=checking())
     shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
     return JSONResponse({**shown, "reason": lacks} if lacks else shown, 503 if lacks else 200)
 
@@ -210,7 +211,7 @@ ENDPOINTS = (
     Endpoint("GET", "/api/index", contents, table.WHOLE_CONTENTS),
     Endpoint("GET", "/api/topic", topic, table.TOPIC, names={"name": "topic"}),
     Endpoint("GET", "/api/graph/whole", vault_graph, table.VAULT_GRAPH),
-    Endpoint("GET", "/api/search", search, table.SEARCH.without("category", "format", "explain"), is_shared=True),
+    Endpoint("GET", "/api/search", search, table.SEARCH.without("category", "format", "explain")),
     Endpoint("GET", "/api/why", why, table.WHY.without("min_score"), names={"mode": "verb"}),
     Endpoint("GET", "/api/history", history, table.HISTORY),
     Endpoint("GET", "/api/recent", recent, table.RECENT.without("format")),

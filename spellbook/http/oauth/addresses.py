@@ -1,15 +1,12 @@
-"""The addresses and scopes of OAuth on a server, and the challenge that leads a client to them. Pure."""
+"""The addresses of OAuth on a server, and the challenge that leads a client to them. Pure."""
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from spellbook.http.tokens import May
+from spellbook.http.oauth.clients import READ, SCOPES
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex
-
-READ, WRITE = "vault:read", "vault:write"
-SCOPES = (READ, WRITE)
 
 STREAMABLE = "/mcp"
 AUTHORIZE, TOKEN, REGISTER, REVOKE = "/authorize", "/token", "/register", "/revoke"
@@ -50,19 +47,9 @@ def resources(issuer: str) -> frozenset[str]:
     return frozenset({f"{issuer}{STREAMABLE}", f"{issuer}{STREAMABLE}/", issuer, f"{issuer}/"})
 
 
-def challenge(issuer: str, path: str, error: str = "", scopes: tuple[str, ...] = (READ,)) -> dict[str, str]:
+def challenge(issuer: str, path: str, error: str = "") -> dict[str, str]:
     """Return the header that tells a client of MCP at `path` where to get a token (RFC 9728, 5.1), and of an error."""
     named = f'error="{error}", ' if error else ""
     place = f"{issuer}{RESOURCE}{'' if path == '/' else STREAMABLE}"
-    scope = " ".join(scopes)
+    scope = " ".join(SCOPES) if error == "insufficient_scope" else READ
     return {"www-authenticate": f'Bearer {named}resource_metadata="{place}", scope="{scope}"'}
-
-
-def scopes_for(may: May) -> list[str]:
-    """Return the scopes of a token that may read, or write."""
-    return list(SCOPES) if may == "write" else [READ]
-
-
-def scopes_of(text: str | None) -> tuple[str, ...]:
-    """Return the scopes in a request, without those that only ask for a refresh token or a person's name."""
-    return tuple(dict.fromkeys(each for each in (text or "").split() if each not in {"offline_access", "openid"}))

@@ -1,13 +1,17 @@
-"""The apps that may connect, from clients.toml, and where their answers may go. Nothing is ever fetched."""
+"""The apps that may connect, from clients.toml: where their answers go, and what they may do. Nothing is fetched."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from urllib.parse import urlsplit
 
+from spellbook.http.tokens import Caller, May
 from spellbook.system.lazy import regex, toml_in
+
+READ, WRITE = "vault:read", "vault:write"
+SCOPES = (READ, WRITE)
 
 _LOOPBACK = regex(r"(http://(?:localhost|127\.0\.0\.1|\[::1\])):(\d{1,5})(?=/)", re.A)
 _LAST_PORT = 65_535
@@ -50,3 +54,18 @@ def portless(redirect: str) -> str:
 def is_loopback(redirect: str) -> bool:
     """Say whether an answer goes to a program on the computer of the person."""
     return urlsplit(redirect).scheme == "http"
+
+
+def scopes_of(text: str | None) -> tuple[str, ...]:
+    """Return the scopes in a request, without those that only ask for a refresh token or a person's name."""
+    return tuple(dict.fromkeys(each for each in (text or "").split() if each not in {"offline_access", "openid"}))
+
+
+def scopes_for(may: May) -> list[str]:
+    """Return the scopes of a token that may read, or write."""
+    return list(SCOPES) if may == "write" else [READ]
+
+
+def may_write(scopes: Collection[str], person: Caller) -> bool:
+    """Say whether a person may let an app write that asks for these scopes; for none, it is the person's choice."""
+    return person.has("write") and (not scopes or WRITE in scopes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlsplit
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import construct_redirect_uri
 from starlette.requests import Request
@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from spellbook.http.guard import COOKIE, to_login
 from spellbook.http.headers import HEADERS, POLICY
 from spellbook.http.oauth import clients
-from spellbook.http.oauth.addresses import AUTHORIZE, SCOPES, WRITE, resources, scopes_of
+from spellbook.http.oauth.addresses import AUTHORIZE, resources
 from spellbook.http.oauth.grants import GRANT_DAYS
 from spellbook.http.oauth.provider import Provider
 from spellbook.http.pages import view
@@ -23,7 +23,6 @@ from spellbook.settings.translate import translated
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import regex
 
-_MOST_FIELDS = 10
 _OWN = {"referrer-policy": "no-referrer"}
 _CHALLENGE = regex(r"[A-Za-z0-9_-]{43}")
 
@@ -45,7 +44,8 @@ async def consent(provider: Provider, request: Request) -> Response:
         place = construct_redirect_uri(redirect, **answer, state=asked.get("state"), iss=provider.issuer)
         return RedirectResponse(place, 302, _OWN)
 
-    if fault := _fault(asked, provider.issuer):
+    scopes = clients.scopes_of(asked.get("scope"))
+    if fault := _fault(asked, scopes, provider.issuer):
         return back(error=fault)
     cookie = request.cookies.get(COOKIE, "")
     holder = await in_thread(served_of(request).tokens.lasting, cookie)
@@ -54,8 +54,7 @@ async def consent(provider: Provider, request: Request) -> Response:
     form = await _form(request, cookie)
     if form.get("answer") == "no":
         return back(error="access_denied")
-    # Who asks for no scope of ours leaves it to the person.
-    may_write = holder.caller().has("write") and (not _scopes(asked) or WRITE in _scopes(asked))
+    may_write = clients.may_write(scopes, holder.caller())
     message = ""
     if form.get("answer") == "yes":
         may = "write" if may_write and form.get("write") == "yes" else "read"
@@ -68,21 +67,24 @@ async def consent(provider: Provider, request: Request) -> Response:
     # No form of a policy names an IPv6 address.
     origin = f"{parts.scheme}:" if "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"
     policy = HEADERS[POLICY].replace("form-action 'self'", f"form-action 'self' {origin}")
-    values = {
-        "action": f"{AUTHORIZE}?{request.url.query}",
-        "name": name,
-        "host": parts.hostname,
-        "is_here": clients.is_loopback(redirect),
-        "may_write": may_write,
-        "sees": holder.sees,
-        "days": GRANT_DAYS,
-        "csrf": Tokens.csrf(cookie),
-        "message": message,
-    }
-    return view.bare(request, "consent.html", 409 if message else 200, {**_OWN, POLICY: policy}, **values)
+    return view.bare(
+        request,
+        "consent.html",
+        409 if message else 200,
+        {**_OWN, POLICY: policy},
+        action=f"{AUTHORIZE}?{request.url.query}",
+        name=name,
+        host=parts.hostname,
+        is_here=clients.is_loopback(redirect),
+        may_write=may_write,
+        sees=holder.sees,
+        days=GRANT_DAYS,
+        csrf=Tokens.csrf(cookie),
+        message=message,
+    )
 
 
-def _fault(asked: Mapping[str, str], issuer: str) -> str:
+def _fault(asked: Mapping[str, str], scopes: Iterable[str], issuer: str) -> str:
     """Return the error of a request (RFC 6749, 4.1.2.1; RFC 7636, 4.4.1; RFC 8707, 2), "" for a right one."""
     if asked.get("response_type") != "code":
         return "unsupported_response_type" if "response_type" in asked else "invalid_request"
@@ -90,18 +92,11 @@ def _fault(asked: Mapping[str, str], issuer: str) -> str:
         return "invalid_request"
     if asked.get("resource", issuer) not in resources(issuer):
         return "invalid_target"
-    return "" if {*_scopes(asked)} <= {*SCOPES} else "invalid_scope"
-
-
-def _scopes(asked: Mapping[str, str]) -> tuple[str, ...]:
-    return scopes_of(asked.get("scope"))
+    return "" if {*scopes} <= {*clients.SCOPES} else "invalid_scope"
 
 
 async def _form(request: Request, cookie: str) -> dict[str, str]:
     """Return the answer of a person; nothing from another page than ours."""
-    try:
-        form = dict(parse_qsl((await request.body()).decode(), max_num_fields=_MOST_FIELDS))
-    except ValueError:
-        return {}
+    form = await view.form_of(request)
     given = form.get("csrf", "").encode("utf-8", "replace")
     return form if hmac.compare_digest(Tokens.csrf(cookie).encode(), given) else {}

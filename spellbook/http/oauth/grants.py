@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from spellbook.http.private_file import KeptFile
@@ -86,11 +85,8 @@ class Grants:
         """`clock` gives seconds since 1970."""
         self.now = clock
         self._tokens = tokens
-        self._kept: KeptFile[Held] = KeptFile(tokens.file.with_name(FILE), _parsed, {"grants": [], "apps": []})
-
-    @property
-    def file(self) -> Path:
-        return self._kept.file
+        self.file = tokens.file.with_name(FILE)
+        self._kept: KeptFile[Held] = KeptFile(self.file, _parsed, {"grants": [], "apps": []})
 
     # -- grants
 
@@ -153,13 +149,13 @@ class Grants:
         now = self.now()
         holders = self._holders()
         with self._changing() as (grants, _):
-            at = next((at for at, each in enumerate(grants) if each.id == id and each.parent in holders), None)
-            if at is None:
+            grant = next((each for each in grants if each.id == id and each.parent in holders), None)
+            if grant is None:
                 raise KeyError(id)
-            kept = [(hashed, row) for hashed, row in grants[at].access.items() if now < row[0]]
+            kept = [(hashed, row) for hashed, row in grant.access.items() if now < row[0]]
             latest = dict([*kept, (digest(access), (now + ACCESS_SECONDS, may))][-_MOST_ACCESS:])
             ends = now + GRANT_DAYS * DAY
-            grants[at] = replace(grants[at], ends=ends, refresh=digest(refresh), access=latest)
+            grants[grants.index(grant)] = replace(grant, ends=ends, refresh=digest(refresh), access=latest)
         return access, refresh
 
     def end(self, id: str) -> None:

@@ -26,7 +26,6 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
 
 from spellbook.http.oauth import clients
-from spellbook.http.oauth.addresses import WRITE, scopes_for
 from spellbook.http.oauth.grants import ACCESS_SECONDS, CODE_SECONDS, Grant, Grants, Registered
 from spellbook.http.served import writing
 from spellbook.http.tokens import May, Token, digest
@@ -120,7 +119,7 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
         now = self._ticks()
         code = Code(
             code=secrets.token_urlsafe(32),
-            scopes=scopes_for(may),
+            scopes=clients.scopes_for(may),
             expires_at=math.inf,  # `load_authorization_code` goes by a clock that does not jump
             client_id=app,
             code_challenge=challenge,
@@ -157,7 +156,7 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
                 self.grants.end(code.grant)
                 raise TokenError("invalid_grant", "The code was used before.")
             code.is_used = True
-            return self._renewed(code.grant, "write" if WRITE in code.scopes else "read")
+            return self._renewed(code.grant, "write" if clients.WRITE in code.scopes else "read")
 
     # -- tokens
 
@@ -165,7 +164,9 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
         grant = await writing(self._refreshing, refresh_token)
         if grant is None:
             return None
-        return RefreshToken(token=refresh_token, client_id=grant.app, scopes=scopes_for(grant.may), subject=grant.id)
+        return RefreshToken(
+            token=refresh_token, client_id=grant.app, scopes=clients.scopes_for(grant.may), subject=grant.id
+        )
 
     def _refreshing(self, token: str) -> Grant | None:
         """Return the grant that a refresh token, present or used, is of."""
@@ -176,7 +177,7 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        return await writing(self._refresh, refresh_token.token, "write" if WRITE in scopes else "read")
+        return await writing(self._refresh, refresh_token.token, "write" if clients.WRITE in scopes else "read")
 
     def _refresh(self, token: str, may: May) -> OAuthToken:
         hashed = digest(token)
@@ -202,14 +203,14 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
             access, refresh = self.grants.renew(grant, may)
         except KeyError as error:
             raise TokenError("invalid_grant", "The grant is gone. Connect again.") from error
-        scope = " ".join(scopes_for(may))
+        scope = " ".join(clients.scopes_for(may))
         return OAuthToken(access_token=access, expires_in=ACCESS_SECONDS, scope=scope, refresh_token=refresh)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         if (found := self.grants.opened_by(token)) is None:
             return None
         grant, may = found
-        return AccessToken(token=token, client_id=grant.app, scopes=scopes_for(may), subject=grant.id)
+        return AccessToken(token=token, client_id=grant.app, scopes=clients.scopes_for(may), subject=grant.id)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         """End the grant of a token: an app that logs out is connected no more."""

@@ -18,20 +18,19 @@ from mcp.server.auth.settings import ClientRegistrationOptions
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message
 
+from spellbook.http.headers import arrived
 from spellbook.http.oauth.addresses import (
     AUTHORIZE,
     REGISTER,
     RESOURCE,
     REVOKE,
-    SCOPES,
     SERVERS,
     STREAMABLE,
     TOKEN,
     resources,
-    scopes_of,
 )
+from spellbook.http.oauth.clients import SCOPES, scopes_of
 from spellbook.http.oauth.consent import consent
 from spellbook.http.oauth.grants import Grants
 from spellbook.http.oauth.provider import Provider
@@ -117,7 +116,7 @@ async def _with_form(provider: Provider, handle: Handler, request: Request) -> R
         return _refused("invalid_grant", "The redirect_uri is not the one of the code.")
     if "scope" in form:
         form["scope"] = " ".join(scopes_of(form["scope"]))
-    return await handle(_with(request, urlencode(form)))
+    return await handle(Request(request.scope, arrived(urlencode(form).encode(), request.receive)))
 
 
 async def _register(counts: Bounded, handle: Handler, request: Request) -> Response:
@@ -130,7 +129,7 @@ async def _register(counts: Bounded, handle: Handler, request: Request) -> Respo
     if not isinstance(asked, dict):
         return _refused("invalid_client_metadata", "The body must be one JSON object.")
     own = {"scope": " ".join(SCOPES), "token_endpoint_auth_method": asked.get("token_endpoint_auth_method") or "none"}
-    return await handle(_with(request, json.dumps({**asked, **own})))
+    return await handle(Request(request.scope, arrived(json.dumps({**asked, **own}).encode(), request.receive)))
 
 
 async def _form(request: Request) -> dict[str, str] | None:
@@ -152,16 +151,6 @@ async def _form(request: Request) -> dict[str, str] | None:
     if kind != "application/x-www-form-urlencoded" or len(dict(pairs)) < len(pairs):
         return None
     return {**form, "client_secret": digest(form["client_secret"]) if form["client_secret"] else ""}
-
-
-def _with(request: Request, body: str) -> Request:
-    """Return a request with another body."""
-    messages: list[Message] = [{"type": "http.request", "body": body.encode()}]
-
-    async def receive() -> Message:
-        return messages.pop() if messages else {"type": "http.disconnect"}
-
-    return Request(request.scope, receive)
 
 
 def _refused(error: str, why: str, status: int = 400, headers: Mapping[str, str] | None = None) -> Response:

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from spellbook.http import admin
 from spellbook.http.api import changes
 from spellbook.http.pages import differences, view
-from spellbook.http.pages.view import View
 from spellbook.system.errors import MemoryNotFound, SpellbookError
 
 _ENTRIES = 50
@@ -25,7 +24,7 @@ _MOST_ENTRIES = 1_000
 _MOST_TRASH = 50
 
 
-def activity(shown: View) -> Response:
+def activity(shown: view.View) -> Response:
     """List changes by day, of one day or one session if the address names them."""
     session = shown.query.get("session", "")
     day = shown.query.get("day", "")
@@ -38,9 +37,8 @@ def activity(shown: View) -> Response:
         for entry in entries[offset:]
         if entry["at"].startswith(day) and (not session or entry.get("session") == session)
     ]
-    files = admin.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
+    files = admin.trashed(shown.book) if shown.may("write") else ()
     trash = [path for _, _, path in sorted(files, key=lambda file: (file[0], file[2]), reverse=True)]
-    listed = trash[:_MOST_TRASH]
     return shown.page(
         "activity.html",
         reply=reply,
@@ -52,8 +50,8 @@ def activity(shown: View) -> Response:
         yesterday=str(dt.date.today() - dt.timedelta(days=1)),
         older=offset + _ENTRIES if len(chosen) > _ENTRIES and not (session or day) else 0,
         newer=max(offset - _ENTRIES, 0) if offset else None,
-        trash=listed,
-        more=len(trash) - len(listed),
+        trash=trash[:_MOST_TRASH],
+        more=max(0, len(trash) - _MOST_TRASH),
     )
 
 
@@ -64,7 +62,7 @@ def _days(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tupl
         yield day, [(session, list(group)) for session, group in of_sessions]
 
 
-def difference(shown: View) -> Response:
+def difference(shown: view.View) -> Response:
     """Show what undoing a change would do."""
     entry = shown.number("entry", 0)
     found = list[differences.Difference]()
@@ -78,7 +76,7 @@ def difference(shown: View) -> Response:
     return shown.page("difference.html", found=found, why=why, entry=entry)
 
 
-def undo(shown: View) -> Response:
+def undo(shown: view.View) -> Response:
     """Undo a change."""
     shown.ask(changes.undo, entry=shown.form.get("entry", ""))
     to = shown.form.get("to", "")
@@ -90,7 +88,7 @@ def undo(shown: View) -> Response:
     return shown.back("undo", to=to)
 
 
-def restore(shown: View) -> Response:
+def restore(shown: view.View) -> Response:
     """Restore a file from the trash."""
     shown.ask(changes.restore, name=shown.form.get("name", ""))
     return shown.back("restore")

@@ -17,14 +17,12 @@ from starlette.responses import Response
 
 from spellbook.http.api import notes
 from spellbook.http.pages import excerpts, view
-from spellbook.http.pages.view import View
 from spellbook.index.filters import Filter, fold
 from spellbook.search import packing, presentation, toc
 from spellbook.search.scores import FOREIGN, Hit
 from spellbook.settings.limits import MOST_HITS, MOST_LISTED
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text import terms
-from spellbook.text.terms import STOP_WORDS
 
 _MOST_AT_ONCE = 150
 """Rows of a tree whose second level comes with the page. By hand."""
@@ -97,7 +95,7 @@ class Folders:
         return self.row(levels=2 if second <= _MOST_AT_ONCE else 1)
 
 
-def contents(shown: View) -> Response:
+def contents(shown: view.View) -> Response:
     """Show the folders and tags, or those whose name holds what is asked to `find`; or the notes of one row."""
     query = shown.query
     for key, by in _LABELS.items():
@@ -111,10 +109,9 @@ def contents(shown: View) -> Response:
     folders = Folders(shown.book.folders())
     wanted = query.get("find", "").strip()
     if wanted:  # the largest first
-        named = [(path, count) for path, count in folders.notes.items() if path and fold(wanted) in fold(path)]
-        found = [Row(path, count, view.folder_address(path)) for path, count in named]
-        rows = sorted(found, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]
-        more = len(found[_MOST_ROWS:])
+        named = [(-count, path) for path, count in folders.notes.items() if path and fold(wanted) in fold(path)]
+        rows = [Row(path, -count, view.folder_address(path)) for count, path in sorted(named)[:_MOST_ROWS]]
+        more = len(named) - len(rows)
     else:
         alone = folders.notes.get("", 0)
         first = folders.first()
@@ -127,7 +124,7 @@ def contents(shown: View) -> Response:
     return shown.page("contents.html", wanted=wanted, rows=rows, more=more, tags=tags, most_tags=_TAGS, few=_FEW)
 
 
-def _folder(shown: View, path: str) -> Response:
+def _folder(shown: view.View, path: str) -> Response:
     """Show the notes of a folder and of those in it, and the folders in it. Raises MemoryNotFound."""
     if path == ROOT:
         # Nothing but what is in a folder has a slash in its path.
@@ -137,33 +134,50 @@ def _folder(shown: View, path: str) -> Response:
     if path not in folders.notes:
         raise MemoryNotFound(f"There is no folder {path[:200]!r}.", "The table of contents lists them.")
     row = folders.row(path)
-    filter = {"path": f"{glob.escape(path)}/"}
-    values = {"folder": path, "crumbs": view.folders_above(path), "rows": row.rows, "more": row.more}
-    return _listing(shown, row.name, filter, row.address, **values)
+    above = view.folders_above(path)
+    of_folder = {"path": f"{glob.escape(path)}/"}
+    return _listing(shown, row.name, of_folder, row.address, folder=path, crumbs=above, rows=row.rows, more=row.more)
 
 
-def _listing(shown: View, name: str, filter: Filter, address: str, **more: Any) -> Response:
+def _listing(shown: view.View, name: str, filter: Filter, address: str, **more: Any) -> Response:
     """Show notes, newest first, a page at a time; `more` may have the folders above, and the rows in this one."""
     offset = shown.number("offset", 0)
     found = shown.book.recent(MOST_LISTED, offset, filter)
-    values: dict[str, Any] = {"crumbs": (), "rows": (), "more": 0, "about": "", "folder": "", **more}
-    values |= {"notes": found.notes, "total": found.total, "offset": offset, "page": MOST_LISTED}
-    return shown.page("listing.html", name=name, address=f"{address}&", **values)
+    values: dict[str, Any] = {
+        "name": name,
+        "address": f"{address}&",
+        "crumbs": (),
+        "rows": (),
+        "more": 0,
+        "about": "",
+        "folder": "",
+        "notes": found.notes,
+        "total": found.total,
+        "offset": offset,
+        "page": MOST_LISTED,
+    }
+    return shown.page("listing.html", **{**values, **more})
 
 
 def _address(**query: str) -> str:
     return f"/contents?{urlencode(query)}"
 
 
-def search(shown: View) -> Response:
+def search(shown: view.View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
     asked = ("q", "mode", "category", "days", "tag", "as_of", "missing")
     wanted = {key: shown.query.get(key, "").strip() for key in asked}
     wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
     is_brief = "hx-request" in shown.request.headers and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
-    values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "offset": offset}
-    values |= {"answer": None, "missing": None}
+    values: dict[str, Any] = {
+        "wanted": wanted,
+        "modes": MODES,
+        "days": DAYS,
+        "offset": offset,
+        "answer": None,
+        "missing": None,
+    }
     if wanted["q"]:
         values |= _found(shown, wanted, offset, is_brief)
     if is_brief:
@@ -176,7 +190,7 @@ def search(shown: View) -> Response:
     return shown.page("search.html", **values)
 
 
-def _found(shown: View, wanted: Mapping[str, str], offset: int, is_brief: bool) -> dict[str, Any]:
+def _found(shown: view.View, wanted: Mapping[str, str], offset: int, is_brief: bool) -> dict[str, Any]:
     """Return what a template needs of the hits from `offset` on; and why one note, if it is `missing`, is none."""
     question = wanted["q"]
     options: dict[str, Any] = {"query": question, "mode": wanted["mode"], "as_of": wanted["as_of"]}
@@ -188,7 +202,7 @@ def _found(shown: View, wanted: Mapping[str, str], offset: int, is_brief: bool) 
     answer = notes.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
     found = answer.hits or answer.closest
     words = excerpts.found_words(question, [text for hit in found for row in hit.why["words"] for text in row])
-    weigh = packing.by_words({word: 1.0 for word in terms.terms(question) if word not in STOP_WORDS})
+    weigh = packing.by_words({word: 1.0 for word in terms.terms(question) if word not in terms.STOP_WORDS})
     more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
     is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
     return {

@@ -16,12 +16,10 @@ from spellbook.http import faults
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
 from spellbook.http.pages.notes import section
-from spellbook.http.pages.view import View
 from spellbook.notes import article_text as saved
 from spellbook.notes import decision_text as form
 from spellbook.notes import dialogue as captured
 from spellbook.notes import labels
-from spellbook.notes.labels import CHECKPOINT, DECISION, INBOX, texts
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text import credentials
 from spellbook.text.unicode import digest_of
@@ -34,17 +32,19 @@ _MOST_TOPICS = 50
 """Topics that the form proposes, the largest first."""
 
 
-def decisions(shown: View) -> Response:
+def decisions(shown: view.View) -> Response:
     """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
     topic = shown.query.get("topic", "")
     outcome = shown.query.get("outcome", "")
     outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
-    found = shown.book.memories.decisions.find(kind=DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome)
+    found = shown.book.memories.decisions.find(
+        kind=labels.DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome
+    )
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in found.items:  # they come newest first
         row = {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
         chains[item.chunk.topic].insert(0, row)
-    checkpoints = shown.book.memories.decisions.find(kind=CHECKPOINT, limit=_CHECKPOINTS)
+    checkpoints = shown.book.memories.decisions.find(kind=labels.CHECKPOINT, limit=_CHECKPOINTS)
     return shown.page(
         "decisions.html",
         chains=list(chains.items()),
@@ -59,56 +59,61 @@ def decisions(shown: View) -> Response:
     )
 
 
-def outcome(shown: View) -> Response:
+def outcome(shown: view.View) -> Response:
     """Record how a decision turned out."""
     fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
     return shown.change(changes.outcome, shown.form.get("id", ""), **fields)
 
 
-def articles(shown: View) -> Response:
+def articles(shown: view.View) -> Response:
     """List articles, newest first, with the categories of all of them."""
     kept = shown.book.memories.articles
     offset = shown.number("offset", 0)
     category = shown.query.get("category", "")
     listed = kept.list(category[:200], _PAGE, offset)
     rows = [
-        (each, texts(each.meta.get("categories")) or [each.topic], saved.read(each.text).summary)
+        (each, labels.texts(each.meta.get("categories")) or [each.topic], saved.read(each.text).summary)
         for each in listed.notes
     ]
-    values: dict[str, Any] = {"rows": rows, "categories": kept.categories(), "category": category}
-    return shown.page("articles.html", **values, total=listed.total, offset=offset, page=_PAGE)
+    return shown.page(
+        "articles.html",
+        rows=rows,
+        categories=kept.categories(),
+        category=category,
+        total=listed.total,
+        offset=offset,
+        page=_PAGE,
+    )
 
 
-def save(shown: View) -> Response:
+def save(shown: view.View) -> Response:
     """Save an address, or pasted text under a name."""
-    names = _names(shown.form.get("categories", ""))
     source = shown.form.get("source", "").strip()
-    text = shown.form.get("text", "")
-    done = shown.ask(changes.save, source=source, categories=names, text=text)
+    done = shown.ask(changes.save, source=source, categories=_names(shown), text=shown.form.get("text", ""))
     return shown.back("save", done["path"], view.note_address(done["id"]))
 
 
-def file(shown: View) -> Response:
+def file(shown: view.View) -> Response:
     """Change the categories of an article."""
-    names = _names(shown.form.get("categories", ""))
-    return shown.change(notes.change, shown.form.get("id", ""), metadata={"categories": names})
+    return shown.change(notes.change, shown.form.get("id", ""), metadata={"categories": _names(shown)})
 
 
-def sessions(shown: View) -> Response:
+def sessions(shown: view.View) -> Response:
     """List captured sessions, newest first, with the number of exchanges of each."""
     offset = shown.number("offset", 0)
     listed = shown.book.recent(_PAGE, offset, {"category": "session", "trust": "agent"})
     return shown.page("sessions.html", listed=listed, chunks=shown.book.index.catalog.at, offset=offset, page=_PAGE)
 
 
-def _names(text: str) -> list[str]:
-    names: list[str] = labels.listed(text, labels.COMMAS)
+def _names(shown: view.View) -> list[str]:
+    """Return the categories of a form. Raises InvalidInput for none."""
+    names: list[str] = labels.listed(shown.form.get("categories", ""), labels.COMMAS)
     if not names:
         raise InvalidInput("An article needs a category.", "Name one or more, with commas.")
     return names
 
 
-def new(shown: View) -> Response:
+def new(shown: view.View) -> Response:
     """Show the form, filled by the address: `title`, `text`, `topic`, `tags`, `url`; or an exchange's id to `keep`."""
     typed = {name: shown.query.get(name, "") for name in _FIELDS} | {"source": shown.query.get("url", "").strip()}
     if keep := shown.query.get("keep", ""):
@@ -123,7 +128,10 @@ def new(shown: View) -> Response:
 
 
 def _form(
-    shown: View, typed: Mapping[str, str], error: SpellbookError | None = None, near: Sequence[Mapping[str, Any]] = ()
+    shown: view.View,
+    typed: Mapping[str, str],
+    error: SpellbookError | None = None,
+    near: Sequence[Mapping[str, Any]] = (),
 ) -> Response:
     """Return the form with what was typed, and why it was not saved, if it was not."""
     index = shown.book.index
@@ -134,7 +142,7 @@ def _form(
         "new.html",
         409 if near else status,
         typed=typed,
-        inbox=INBOX,
+        inbox=labels.INBOX,
         topics=[*topics][:_MOST_TOPICS],
         error=error,
         reason=reason[:1].upper() + reason[1:],
@@ -145,19 +153,12 @@ def _form(
     )
 
 
-def write(shown: View) -> Response:
+def write(shown: view.View) -> Response:
     """Write the note and go to it. A duplicate or a secret is written only if the very same text is sent for it."""
     typed = {name: shown.form.get(name, "") for name in _FIELDS}
     typed["text"] = typed["text"] or shown.form.get("q", "")  # of the box on Home
     lines = {name: " ".join(text.split()) for name, text in typed.items() if name != "text"}
-    meta = {
-        "topic": lines["topic"] or None,
-        "title": lines["title"] or None,
-        "tags": labels.tags(lines["tags"]) or None,
-        "source": lines["source"] or None,
-        "scope": lines["scope"] or None,
-    }
-    meta = {key: value for key, value in meta.items() if value}
+    meta = {key: value for key, value in {**lines, "tags": labels.tags(lines["tags"])}.items() if value}
     is_sure = shown.form.get("anyway", "") == _digest(typed)
     try:
         done = shown.ask(notes.write, text=typed["text"], metadata=meta, force=is_sure)

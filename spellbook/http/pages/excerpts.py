@@ -14,7 +14,6 @@ from spellbook.notes.titles import without_signs
 from spellbook.search.packing import Weigh
 from spellbook.system.lazy import regex
 from spellbook.text import korean, terms
-from spellbook.text.terms import STOP_WORDS
 
 _AROUND = 420
 """Letters of an excerpt."""
@@ -55,7 +54,7 @@ def found_words(query: str, others: Iterable[str]) -> re.Pattern[str] | None:
     for them, such as synonyms; anything may stand between several words.
     """
     words = terms.runs(query)[:_MOST_WORDS]
-    telling = [word for word in words if word.lower() not in STOP_WORDS] or words
+    telling = [word for word in words if word.lower() not in terms.STOP_WORDS] or words
     wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in telling}
     phrases = {tuple(terms.runs(other)): _MOST_INFLECTION for other in others}
     phrases |= {(word,): _MOST_ENDING for word in wanted}

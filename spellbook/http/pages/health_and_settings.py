@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import Any
-from urllib.parse import parse_qsl
 
 import segno
 from markupsafe import Markup
@@ -19,35 +17,40 @@ from spellbook.http.alerts import alerts
 from spellbook.http.api import changes, notes
 from spellbook.http.guard import COOKIE
 from spellbook.http.pages import view
-from spellbook.http.pages.view import View
 from spellbook.http.served import in_thread, language, served_of
 from spellbook.http.tokens import COOKIE_SECONDS, PHONE, RIGHTS
 from spellbook.settings.translate import translated
 
 
-def health(shown: View, reply: object = None) -> Response:
+def health(shown: view.View, reply: object = None) -> Response:
     """Show what a person can look after: backup, duplicates, links (`reply`), broken notes, and what is not found."""
     is_admin = shown.may("admin")
     last = shown.jobs.last("check")
     alarms = shown.ask(alerts)["alerts"] if is_admin else []  # those about the machine are the API's
     listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
-    found: dict[str, Any] = {"status": shown.ask(notes.status), "result": last.result if last else None, "reply": reply}
-    return shown.page("health.html", admin=is_admin, alerts=listed, **found)
+    return shown.page(
+        "health.html",
+        admin=is_admin,
+        alerts=listed,
+        status=shown.ask(notes.status),
+        result=last.result if last else None,
+        reply=reply,
+    )
 
 
-def links(shown: View) -> Response:
+def links(shown: view.View) -> Response:
     """List the links that lead nowhere; a script of the page of health asks for them, since it takes a while."""
     return health(shown, shown.ask(admin.broken_links))
 
 
-def mend(shown: View) -> Response:
+def mend(shown: view.View) -> Response:
     """Show which links would be repaired, then repair them."""
     is_sure = shown.form.get("sure") == "yes"
     reply = shown.ask(changes.mend_links, dry_run=not is_sure)
     return shown.back("doctor") if is_sure else shown.page("mend.html", reply=reply)
 
 
-def merge(shown: View) -> Response:
+def merge(shown: view.View) -> Response:
     """Show what merging two similar notes would make, then do it."""
     a = shown.form.get("a", "")
     b = shown.form.get("b", "")
@@ -58,7 +61,7 @@ def merge(shown: View) -> Response:
     return shown.page("merge.html", done=done, a=a, b=b)
 
 
-def settings(shown: View, made: str = "") -> Response:
+def settings(shown: view.View, made: str = "") -> Response:
     """Show what a person can set, and how a client is told of this server; `made` is a token to be shown once."""
     url = shown.served.public or str(shown.request.base_url).rstrip("/")
     header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
@@ -80,7 +83,7 @@ def settings(shown: View, made: str = "") -> Response:
     )
 
 
-def appearance(shown: View) -> Response:
+def appearance(shown: view.View) -> Response:
     """Keep the language or the colours that a person chose in this browser; "" goes by the browser again."""
     answer = shown.back(to="/settings")
     for what in {"lang", "theme"} & shown.form.keys():
@@ -89,7 +92,7 @@ def appearance(shown: View) -> Response:
     return answer
 
 
-def add_token(shown: View) -> Response:
+def add_token(shown: view.View) -> Response:
     """Make a token and show it, once. A browser that needed none until now is logged in with it."""
     tokens = shown.served.tokens
     made = tokens.add(shown.form.get("name", "").strip(), shown.form.get("may"))  # type: ignore[arg-type]  # it checks
@@ -97,14 +100,14 @@ def add_token(shown: View) -> Response:
     return answer if shown.caller.name else _keep(shown.request, answer, COOKIE, tokens.cookie(made) or "")
 
 
-def revoke(shown: View) -> Response:
+def revoke(shown: view.View) -> Response:
     """Remove a token or a connected app: it is refused at once, and so is every browser that logged in with it."""
     if shown.served.grants.remove(shown.form.get("name", "")).name == PHONE:
         shown.served.phone = ""
     return shown.back()
 
 
-def capture(shown: View) -> Response:
+def capture(shown: view.View) -> Response:
     """Switch on or off that sessions of agents on this machine become notes."""
     vault = shown.book.config.vault
     Ledger(str(vault)).turn(shown.form.get("on") == "yes", vault)
@@ -117,10 +120,7 @@ async def login(request: Request) -> Response:
 
 
 async def enter(request: Request) -> Response:
-    try:
-        fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=10))
-    except ValueError:
-        fields = {}
+    fields = await view.form_of(request)
     token = fields.get("token", "").strip()
     to = view.local(fields.get("to", "/"))
     guard = request.app.state.guard
@@ -137,13 +137,13 @@ async def enter(request: Request) -> Response:
 
 def _keep(request: Request, answer: Response, name: str, value: str, seconds: int = COOKIE_SECONDS) -> Response:
     """Return an answer that gives the browser a cookie, which no script and no other site can use."""
-    is_public = served_of(request).public == f"https://{request.url.hostname}"  # its tunnel has the certificate
-    is_https = request.url.scheme == "https" or is_public
+    # The tunnel of a public server has the certificate.
+    is_https = request.url.scheme == "https" or served_of(request).public == f"https://{request.url.hostname}"
     answer.set_cookie(name, value, seconds, secure=is_https, httponly=True, samesite="strict")
     return answer
 
 
-def leave(shown: View) -> Response:
+def leave(shown: view.View) -> Response:
     """End the cookie, and take it away. The token itself is still let in."""
     shown.served.tokens.log_out(shown.request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/login", 303)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,6 @@ from spellbook.http import admin
 from spellbook.http.alerts import alerts
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import view
-from spellbook.http.pages.view import View
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import WAITS, Condition
@@ -29,7 +27,7 @@ _MOST_SEARCHED = 100
 """Newest notes among which those of agents are looked for."""
 
 
-def home(shown: View) -> Response:
+def home(shown: view.View) -> Response:
     """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
     due = shown.ask(admin.reviews, due=True)["reviews"] if shown.may("admin") else []
     state = shown.book.state()
@@ -57,7 +55,7 @@ def home(shown: View) -> Response:
     )
 
 
-def _unkept(shown: View, recent: Sequence[StoredChunk]) -> list[StoredChunk]:
+def _unkept(shown: view.View, recent: Sequence[StoredChunk]) -> list[StoredChunk]:
     """Return the notes of agents that nobody kept: those that wait for it, and of the `recent` ones."""
     catalog = shown.book.index.catalog
     listed = catalog.newest([Condition(WAITS)], _MOST_SEARCHED, 0)[0] if shown.book.config.review else []
@@ -65,52 +63,33 @@ def _unkept(shown: View, recent: Sequence[StoredChunk]) -> list[StoredChunk]:
     return [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
 
 
-def _waiting(shown: View) -> str:
+def _waiting(shown: view.View) -> str:
     """Say how many notes wait for the person; "" where the caller is not the person."""
     number, since = newest.waiting(shown.book.index) if shown.may("write") else (0, "")
     day = view.date(dt.date.fromisoformat(since), shown.say) if number else ""
     return shown.translated(presentation.waiting(number, day))
 
 
-def keep(shown: View) -> Response:
+def keep(shown: view.View) -> Response:
     """Keep a note: it is right, and leaves the first page. A program with a token is no person."""
     if shown.caller.name and not shown.caller.by_cookie:
         raise PermissionDenied("A person keeps a note, on a page after a login or by `spellbook keep ID`.")
     return shown.back("keep", shown.book.whole.keep(shown.form.get("id", "")).path)
 
 
-def manifest(shown: View) -> Response:
+def manifest(shown: view.View) -> Response:
     """Return what a browser needs to put the pages on a home screen, and to share texts and addresses to a new note."""
-    say = shown.say
-    icon = {"src": "/static/spellbook.svg", "type": "image/svg+xml", "sizes": "any", "purpose": "any"}
-    places = [("/new", say("New note"))] * shown.may("write") + [("/search", say("Search"))]
-    made: dict[str, Any] = {
-        "id": "/",
-        "name": "Spellbook",
-        "short_name": "Spellbook",
-        "lang": shown.language,
-        "start_url": "/",
-        "scope": "/",
-        "display": "standalone",
-        "background_color": "#faf6ec",
-        "theme_color": "#553a9e",
-        "icons": [icon, {**icon, "purpose": "maskable"}],
-        "shortcuts": [{"name": name, "url": place} for place, name in places],
-    }
-    if shown.may("write"):
-        # By GET: what another app shares fills the form, and a person saves it.
-        fields = {"title": "title", "text": "text", "url": "url"}
-        form = "application/x-www-form-urlencoded"
-        made["share_target"] = {"action": "/new", "method": "GET", "enctype": form, "params": fields}
-    return Response(json.dumps(made, ensure_ascii=False), media_type="application/manifest+json")
+    answer = shown.page("manifest.json")
+    answer.headers["content-type"] = "application/manifest+json"
+    return answer
 
 
-def job(shown: View) -> Response:
+def job(shown: view.View) -> Response:
     """The newest job, as the part of a page that is asked for again while it runs."""
     return shown.page("job.html", job=next(iter(shown.jobs.all()), None))
 
 
-def cancel(shown: View) -> Response:
+def cancel(shown: view.View) -> Response:
     """Ask the running job to stop."""
     shown.served.jobs.cancel(shown.form.get("job", ""))
     return shown.back()

@@ -101,12 +101,6 @@ _AWAY = regex(r"(?i)(?:https?:)?//|mailto:")
 _WIDTH = regex(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
 _COMMENT = regex(r"(?ms)%%(?:(?!%%).)*%%[ \t]*$")
 
-Reach = Callable[[str], str | None]
-"""Returns the address of the page that a link's target leads to, None if it leads to no note."""
-
-Show = Callable[[str], tuple[str, str]]
-"""Returns the address of the picture that a target names, or "" and why it is not shown."""
-
 Embed = Callable[[str], tuple[str, str] | None]
 """Returns title and text of the note or section that a target names, None if its reader may not see it."""
 
@@ -118,10 +112,14 @@ IMAGES = "/image/"
 
 @dataclass
 class Page:
-    """A page of a note: how it finds and says things, and how much of it has been drawn."""
+    """
+    A page of a note: what it shows by other notes, and how much of it has been drawn.
 
-    reach: Reach
-    show: Show
+    `links` are the addresses of notes, and `pictures` those of pictures, by the `name` of their targets.
+    """
+
+    links: Mapping[str, str]
+    pictures: Mapping[str, str]
     embed: Embed
     say: Callable[..., str]
     embeds: int = 0
@@ -133,6 +131,16 @@ class Page:
         """Return the attributes of a part that scrolls by itself, so that keys reach it; each has a name of its own."""
         self.regions += 1
         return f'role="region" tabindex="0" aria-label="{escape(self.say(kind, self.regions))}"'
+
+    def picture(self, target: str) -> tuple[str, str]:
+        """Return the address of the picture that a target names, or "" and why it is not shown."""
+        if found := self.pictures.get(name(target)):
+            return found, ""
+        if _AWAY.match(target):
+            return "", self.say("This picture is on another computer; pictures are shown from the vault only.")
+        if suffix(name(target)) in OTHER_PICTURES:
+            return "", self.say("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
+        return "", self.say("There is no such picture in the vault.")
 
     def rendered(self, sections: Sequence[tuple[str, str]], title: str, inside: str = "") -> list[Markup]:
         """
@@ -178,28 +186,6 @@ def _clean(html: str) -> Markup:
     return Markup(plain(clean))
 
 
-def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -> Reach:
-    """Return how links are followed, by the links of a note as the catalog has them."""
-    known = {name(each["target"]): address(each["id"]) for each in links if each["id"]}
-    return lambda target: known.get(name(target))
-
-
-def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str]) -> Show:
-    """Return how pictures are shown; `known` has paths of a note's pictures by target, `phrase` translates reasons."""
-    addresses = {name(target): address(path) for target, path in known.items() if path}
-
-    def show(target: str) -> tuple[str, str]:
-        if found := addresses.get(name(target)):
-            return found, ""
-        if _AWAY.match(target):
-            return "", phrase("This picture is on another computer; pictures are shown from the vault only.")
-        if suffix(name(target)) in OTHER_PICTURES:
-            return "", phrase("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
-        return "", phrase("There is no such picture in the vault.")
-
-    return show
-
-
 def name(target: str) -> str:
     """Return the note that a link's target names, so that two spellings of it are equal."""
     return without_ending(unquote(target).strip().partition("#")[0]).removeprefix("./").casefold()
@@ -220,7 +206,7 @@ def _parser() -> markdown_it.MarkdownIt:
     made.inline.ruler.before("link", "obsidian", _marks)
     made.core.ruler.push("obsidian_blocks", _blocks)
     rules: dict[str, Callable[..., str]] = {
-        "image": lambda _, tokens, at, __, env: _picture(tokens[at].attrs["src"], tokens[at].content, env["page"].show),
+        "image": lambda _, tokens, at, __, env: _picture(tokens[at].attrs["src"], tokens[at].content, env["page"]),
         "link_open": _link,
         "wikilink": _wiki,
         "embed": _embed,
@@ -300,7 +286,7 @@ def _embed(_: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env:
     """Return a picture; another note, which stands within a text, is a link."""
     target, __, shown = tokens[at].content.partition("|")
     is_picture = suffix(target.partition("#")[0].strip()) in PICTURES | OTHER_PICTURES
-    return _picture(target.strip(), shown, env["page"].show) if is_picture else _wiki(_, tokens, at, options, env)
+    return _picture(target.strip(), shown, env["page"]) if is_picture else _wiki(_, tokens, at, options, env)
 
 
 def _embed_box(_: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
@@ -313,7 +299,7 @@ def _embed_box(_: RendererHTML, tokens: Sequence[Token], at: int, options: Any, 
     page.embeds += 1
     title, text = found
     (shown,) = page.rendered([(text[:_MOST_EMBEDDED], "")], title, f"e{page.embeds}")
-    link = f'<a class="wiki" href="{escape(page.reach(target) or "")}">{escape(title)}</a>'
+    link = f'<a class="wiki" href="{escape(page.links.get(name(target), ""))}">{escape(title)}</a>'
     more = " …" if len(text) > _MOST_EMBEDDED else ""
     return f'<blockquote class="embed"><p class="small">{link}</p>{shown}{more}</blockquote>\n'
 
@@ -355,11 +341,11 @@ def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -
     return f'<button {attributes} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
 
-def _picture(target: str, label: str, show: Show) -> str:
+def _picture(target: str, label: str, page: Page) -> str:
     """Return a picture, or its name and why it is not shown; a number behind `|` in its label is its width."""
     width = _WIDTH.search(label)
     label = label[: width.start()] if width else label
-    address, why = show(target)
+    address, why = page.picture(target)
     named = unquote(target)[:_MOST_NAMED]
     if address:
         sized = f' width="{width[1]}"' if width else ""
@@ -376,7 +362,7 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
     if _AWAY.match(href) and not href.startswith("//"):
         token.attrSet("class", "away")
     else:
-        address = env["page"].reach(href)
+        address = env["page"].links.get(name(href))
         token.attrs = {"href": address, "class": "wiki"} if address else {}
     return made.renderToken(tokens, at, options, env)
 
@@ -384,5 +370,5 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
     label = escape((shown if bar and shown.strip() else target).strip())
-    href = env["page"].reach(target)
+    href = env["page"].links.get(name(target))
     return f'<a class="wiki" href="{escape(href)}">{label}</a>' if href else f'<span class="missing">{label}</span>'

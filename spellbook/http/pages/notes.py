@@ -17,7 +17,6 @@ from spellbook.editing import moves
 from spellbook.http import admin, faults
 from spellbook.http.api import changes, notes
 from spellbook.http.pages import differences, excerpts, note_html, view
-from spellbook.http.pages.view import View
 from spellbook.library import history as kept
 from spellbook.notes import frontmatter, markdown
 from spellbook.notes.note import parse
@@ -95,24 +94,26 @@ class ShownSection:
         return {"content": new, "expected_hash": self.hash}
 
 
-def note(shown: View) -> Response:
+def note(shown: view.View) -> Response:
     """Show a note; `edit` names the section, or the note, that is edited in place, `part` counts pages from 1."""
     reply = shown.ask(notes.note, shown.id)
     editing = shown.query.get("edit", "")
-    whole = [section(reply, editing)] if editing == reply["note"] else None
-    pages = list(_pages(whole or _sections(reply)))
+    is_whole = editing == reply["note"]
+    pages = list(_pages([section(reply, editing)] if is_whole else _sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
-    reach = note_html.targets(reply["links"], view.note_address)
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
     images = view.note_address(reply["note"], page="image")
-    show = note_html.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
+    pictures = {
+        note_html.name(target): f"{images}?{urlencode({'path': path})}" for target, path in embedded.items() if path
+    }
     stored = shown.book.resolve(shown.id)
     title = stored.title
     form = "tick-{}" if shown.may("write") else ""
     ids = {note_html.name(each["target"]): each["id"] for each in reply["links"] if each["id"]}
-    drawn = note_html.Page(reach, show, partial(_embedded, shown, ids), shown.say)
+    links = {target: view.note_address(id) for target, id in ids.items()}
+    drawn = note_html.Page(links, pictures, partial(_embedded, shown, ids), shown.say)
     sections = pages[part - 1]
     rendered = drawn.rendered([(each.text, form.format(each.anchor)) for each in sections], title)
     return shown.page(
@@ -141,7 +142,7 @@ def note(shown: View) -> Response:
     )
 
 
-def _embedded(shown: View, ids: Mapping[str, str], target: str) -> tuple[str, str] | None:
+def _embedded(shown: view.View, ids: Mapping[str, str], target: str) -> tuple[str, str] | None:
     """Return title and text of the note, section or block that an embed names, by `ids` of notes its reader may see."""
     id = ids.get(note_html.name(target), "")
     wanted = target.partition("#")[2].rpartition("#")[2].strip().casefold()
@@ -188,7 +189,7 @@ def _text(value: object, phrase: Callable[..., str]) -> str:
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
 
 
-def image(shown: View) -> Response:
+def image(shown: view.View) -> Response:
     """Send a picture of the vault that a note embeds. A browser keeps it, and asks each time whether it is the same."""
     picture = shown.book.picture(shown.id, shown.query.get("path", ""))
     etag = f'"{picture.hash}"'
@@ -202,7 +203,7 @@ def image(shown: View) -> Response:
     return Response(b"" if is_same else picture.data, 304 if is_same else 200, headers, picture.media_type)
 
 
-def history(shown: View) -> Response:
+def history(shown: view.View) -> Response:
     """Show the versions of a note, also of one that is gone, each with what it changed."""
     shown.caller.require("read")
     reply = kept.versions(shown.book, shown.id, _MOST_VERSIONS, lambda *texts: differences.compared(*texts[:2]))
@@ -210,16 +211,7 @@ def history(shown: View) -> Response:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:
         title = ""
-    versions = [(each, [*map(_kept, each["sources"])]) for each in reply["versions"]]
-    return shown.page("history.html", reply=reply, title=title, versions=versions)
-
-
-def _kept(source: str) -> dict[str, str]:
-    """Return where a version is kept: which kind of place, its name, and the verb of an entry of the journal."""
-    when = "before" if source.startswith("before ") else "after"
-    kind, _, name = source.removeprefix("before ").partition(" ")
-    name, _, verb = name.partition(" ")
-    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": verb}
+    return shown.page("history.html", reply=reply, title=title)
 
 
 def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
@@ -255,7 +247,7 @@ def section(reply: Mapping[str, Any], id: str) -> ShownSection:
     return found
 
 
-def edit(shown: View) -> Response:
+def edit(shown: view.View) -> Response:
     """
     Save a section or a note, or `add` a section. If it was changed meanwhile, nothing is written, both are shown.
 
@@ -289,7 +281,7 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
 
 
-def tick(shown: View) -> Response:
+def tick(shown: view.View) -> Response:
     """Tick a box, or take the tick back: the one on line `at` of a text as it was `seen`, or that of a `step`."""
     shown.book.index.vault.check_there()
     at = shown.form.get("at", "")
@@ -311,7 +303,7 @@ def tick(shown: View) -> Response:
     return shown.change(notes.change, found.id, **found.change("\n".join(lines)))
 
 
-def set_properties(shown: View) -> Response:
+def set_properties(shown: view.View) -> Response:
     """Set the frontmatter keys whose fields were changed; an empty field removes its key."""
     was = {key.removeprefix("was."): value for key, value in shown.form.items() if key.startswith("was.")}
     now = {key.removeprefix("is."): value for key, value in shown.form.items() if key.startswith("is.")}
@@ -327,13 +319,13 @@ def set_properties(shown: View) -> Response:
     return shown.change(notes.change, shown.form.get("id", ""), metadata=changed)
 
 
-def pin(shown: View) -> Response:
+def pin(shown: view.View) -> Response:
     """Pin a note, or let go of it."""
     pinned = True if shown.form.get("pinned") == "true" else None
     return shown.change(notes.change, shown.form.get("id", ""), metadata={"pinned": pinned})
 
 
-def review(shown: View) -> Response:
+def review(shown: view.View) -> Response:
     """Set the date on which to look at a note again, or take it away."""
     days = shown.form.get("days", "")
     at = shown.form.get("at", "")
@@ -341,7 +333,7 @@ def review(shown: View) -> Response:
     return shown.change(admin.review, memory_id=shown.form.get("id", ""), **when)
 
 
-def erase(shown: View) -> Response:
+def erase(shown: view.View) -> Response:
     """Ask whether to erase a note or a section, then move it to the trash."""
     id = shown.form.get("id", "")
     if shown.form.get("sure") != "yes":
@@ -352,7 +344,7 @@ def erase(shown: View) -> Response:
     return shown.back("forget", to=shown.form.get("to") or "/activity")
 
 
-def move(shown: View) -> Response:
+def move(shown: view.View) -> Response:
     """Ask where to, and move there at once; if links follow, show them first."""
     old = shown.form.get("id", "")
     name = shown.form.get("name", "").strip()
@@ -362,8 +354,7 @@ def move(shown: View) -> Response:
         folders = sorted({*shown.book.folders()} - {""})[:_MOST_FOLDERS]
         recent = [each for each in dict.fromkeys((*newest, *folders, "")) if each != folder][:_RECENT]
         lists = {"folders": folders, "recent": recent}
-        name = without_ending(own_name)
-        return shown.page("move.html", done=None, id=old, folder=folder, name=name, lists=lists)
+        return shown.page("move.html", done=None, id=old, folder=folder, name=without_ending(own_name), lists=lists)
     folder = shown.form.get("folder", "").strip().strip("/")
     ending = own_name[len(without_ending(own_name)) :] or ".md"
     new = "/".join(filter(None, (folder, f"{without_ending(name)}{ending}")))
@@ -375,7 +366,7 @@ def move(shown: View) -> Response:
     return shown.back(moves.VERB, to=view.note_address(shown.book.resolve(done["new"]).note))
 
 
-def graph(shown: View) -> Response:
+def graph(shown: view.View) -> Response:
     """All notes and their links as a picture; a script of the page asks for them."""
     return shown.page("graph.html")
 

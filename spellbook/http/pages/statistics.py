@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from starlette.responses import Response
 
 from spellbook.http.pages import view
-from spellbook.http.pages.view import View
 from spellbook.index.catalog.rows import CountedNote
 from spellbook.index.filters import day_of
 
@@ -20,7 +19,7 @@ _MOST_YEARS = 30
 """Years that are shown; the first one then counts all notes before it, too."""
 
 
-def statistics(shown: View) -> Response:
+def statistics(shown: view.View) -> Response:
     """Show notes, chunks, categories, growth and what is found by meaning, of the notes that the caller sees."""
     shown.book.refresh()
     index = shown.book.index

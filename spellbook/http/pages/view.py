@@ -39,7 +39,7 @@ from spellbook.notes.labels import INBOX
 from spellbook.notes.titles import without_signs
 from spellbook.search import newest, presentation, toc
 from spellbook.settings import translate
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
+from spellbook.system.errors import InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, plain
 from spellbook.text.unicode import without_ending
@@ -87,13 +87,23 @@ def environment() -> Environment:
     folder = resources.files(__package__) / "templates"
     loader = DictLoader({file.name: file.read_text("utf-8") for file in folder.iterdir()})
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, advice, without_signs)
-    made.filters |= {each.__name__: each for each in filters}
-    made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
-    made.filters |= {"trust": presentation.trust, "kept": presentation.is_kept}
-    made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": excerpts.gist}
-    made.filters["differences"] = differences.of_patch
-    made.filters["day"] = lambda time: str(time or "")[:10]
+    made.filters |= {
+        "advice": advice,
+        "author": presentation.author,
+        "chunk_address": chunk_address,
+        "dated": newest.date_of,
+        "day": lambda time: str(time or "")[:10],
+        "differences": differences.of_patch,
+        "folder_address": folder_address,
+        "gist": excerpts.gist,
+        "grouped": "{:,}".format,
+        "kept": presentation.is_kept,
+        "note_address": note_address,
+        "outside": presentation.outside,
+        "session": presentation.is_session,
+        "trust": presentation.trust,
+        "without_signs": without_signs,
+    }
     return made
 
 
@@ -147,12 +157,17 @@ class View(Call):
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
-        own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
-        words = {"_": self.say, "translated": self.translated, "count": self.count, "named": self.named}
-        words["ago"] = lambda chunk: ago(chunk, self.say, self.count)
-        words["corrected"] = lambda chunk: history.is_corrected(self.book.index.vault, chunk.path)
-        text = environment().get_template(template).render({**own, **words, **values})
-        return HTMLResponse(_seen(text), code, {"vary": "Accept-Language, Cookie"})
+        own = {
+            "view": self,
+            "job": self.job,
+            "csrf": self.csrf,
+            "translated": self.translated,
+            "count": self.count,
+            "named": self.named,
+            "ago": lambda chunk: ago(chunk, self.say, self.count),
+            "corrected": lambda chunk: history.is_corrected(self.book.index.vault, chunk.path),
+        }
+        return bare(self.request, template, code, **{**own, **values})
 
     @property
     def job(self) -> Job | None:
@@ -180,15 +195,16 @@ class View(Call):
     def did(self, entry: str) -> tuple[str, list[str]]:
         """Return the verb of one of the latest entries of the log, and the folder or the places that it is about."""
         done = next((each for each in self.book.log() if str(each.id) == entry), None)
-        verb, what = (done.verb, done.what) if done else ("", "")
-        if done and verb == "add" and done.traces:
-            return verb, [f"{done.traces[0].path.rpartition('/')[0]}/"]
-        what = f"{verb}: {moves.VERB} {what}" if verb == moves.VERB else what
-        move = what.partition(f": {moves.VERB} ")[2] if verb in {"undo", moves.VERB} else ""
-        (old, _, was), (new, _, now) = (without_ending(each).rpartition("/") for each in move.partition(" → ")[::2])
+        if done is None:
+            return "", []
+        if done.verb == "add" and done.traces:
+            return "add", [f"{done.traces[0].path.rpartition('/')[0]}/"]
+        moved = moves.paths_of_move(self.book.index.vault.journal, done) or ()
+        folders = [without_ending(path).rpartition("/")[0] for path in moved]
+        names = [without_ending(path).rpartition("/")[2] for path in moved]
         quote = "‘{}’" if self.language == "ko" else "{}"
-        places = (was, now) if old == new else (old, new)  # the names, if the folder stays
-        return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []
+        places = folders if len({*folders}) > 1 else names  # the names, if the folder stays
+        return done.verb, [quote.format(place or self.say("no folder")) for place in places]
 
 
 def _seen(page: str) -> str:
@@ -227,17 +243,21 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
 
 def _route(method: str, path: str, handler: Handler, right: May, thread: Thread) -> Route:
     async def answer(request: Request) -> Response:
-        body = await request.body() if method == "POST" else b""
-        try:
-            form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
-        except ValueError as error:
-            raise InvalidInput("The form could not be read.", "Open the page again.") from error
+        form = await form_of(request) if method == "POST" else {}
         done = await thread(_answer, handler, request, form, right)
         if done.status_code == 303 and OURS in request.headers:
             done.status_code = 200  # the page's script goes there: a redirect that fetch follows has no fragment
         return done
 
     return Route(path, answer, methods=[method], name=handler.__name__)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of a form. Raises InvalidInput."""
+    try:
+        return dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise InvalidInput("The form could not be read.", "Open the page again.") from error
 
 
 def asking(verb: Answering) -> Handler:
@@ -268,8 +288,7 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         status = faults.status_of(error)
         if isinstance(error, MemoryNotFound) and (form.get("id") or _NOTES.match(request.url.path)):
             return view.page("missing.html", status, is_note=True)
-        difference = error.difference if isinstance(error, Conflict) else ""
-        return view.page("error.html", status, error=error, difference=difference)
+        return view.page("error.html", status, error=error)
 
 
 async def missing(request: Request, error: Exception) -> Response:

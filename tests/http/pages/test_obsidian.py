@@ -21,13 +21,7 @@ from ..running import lacks, shows
 
 def drawn(text: str, embed: note_html.Embed = lambda _: None) -> str:
     """Return a text as a page has it."""
-    reach = {"known": "/note/known"}.get
-    page = note_html.Page(
-        lambda target: reach(target.partition("#")[0]),
-        lambda _: ("", "no picture"),
-        embed,
-        lambda english, *values: english.format(*values),
-    )
+    page = note_html.Page({"known": "/note/known"}, {}, embed, lambda english, *values: english.format(*values))
     return page.rendered([(text, "")], "")[0]
 
 

@@ -271,9 +271,9 @@ def _said() -> Iterator[str]:
         *SCOPES,
     )
     yield from (*notes.NAMES, view.DATE, "yes", "no", *toc.OURS.values(), *chain(*view.VALUES.values()))
-    for source in (inspect.getsource(note_html.pictures), inspect.getsource(view.ago)):
-        yield from re.findall(r'phrase\("([^"]+)"', source)
-        yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
+    source = inspect.getsource(view.ago)
+    yield from re.findall(r'phrase\("([^"]+)"', source)
+    yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
     yield from OF_LOG
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
