@@ -37,7 +37,7 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
     """
     for hit in reply.hits:
         if hit.why["text"] == "overturned":
-            click.echo(f"      {translated('overturned')}: {titles(hit)}  {place(hit)}  {name(hit.id)}")
+            click.echo(f"      {translated('overturned')}: {hit.marks.titles}  {place(hit)}  {name(hit.id)}")
         else:
             _hit(hit, explain)
     if not reply.index.notes:
@@ -47,10 +47,8 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
     for hit in reply.closest[:1]:
         _hit(hit, explain, err=True)
     for hit in reply.closest[1:]:
-        click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
-        for sentence in presentation.standing(hit):
-            say(f"      {sentence}", err=True)
-        _print_labels(hit, hit.properties, err=True)
+        click.echo(f"{hit.score:.2f}  {hit.marks.titles}  {place(hit)}", err=True)
+        _say_each([*presentation.standing(hit), *presentation.labels(hit)], err=True)
         for line in hit.text.splitlines():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
@@ -64,18 +62,15 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
         say(f"Degraded: {one_line(reply.index.reason)}", err=True)
 
 
-def _print_labels(of: Hit | StoredChunk, own: str, *, err: bool = False) -> None:
-    """Print that a text comes from outside, if it does, and its note's own properties."""
-    for label in presentation.labels(of, own):
-        say(f"      {label}", err=err)
+def _say_each(sentences: Sequence[str], *, err: bool = False) -> None:
+    for sentence in sentences:
+        say(f"      {sentence}", err=err)
 
 
 def _hit(hit: Hit, explain: bool, *, err: bool = False) -> None:
-    click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}", err=err)
+    click.echo(f"{hit.score:.2f}  {click.style(hit.marks.titles, bold=True)}", err=err)
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}", err=err)
-    for sentence in presentation.standing(hit):
-        say(f"      {sentence}", err=err)
-    _print_labels(hit, hit.properties, err=err)
+    _say_each([*presentation.standing(hit), *presentation.labels(hit)], err=err)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:_MOST_LINES]:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}", err=err)
@@ -146,10 +141,9 @@ def _join_words(words: Sequence[str]) -> str:
 def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the chunks of a note, with what supersedes it, which `old` has by its path."""
     click.echo(click.style(place(rows[0]), bold=True))
-    by = old.get(rows[0].path)
-    if sentence := presentation.trust(rows[0]) if by is None else presentation.superseded(by):
-        say(f"      {sentence}")
-    _print_labels(rows[0], presentation.properties(rows[0]))
+    by, marks = old.get(rows[0].path), presentation.marks(rows[0])
+    stands = marks.trust if by is None else presentation.superseded(by)
+    _say_each([*filter(None, [stands]), *marks.lines(marks.properties)])
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
@@ -179,15 +173,14 @@ def around(near: Around) -> None:
 def pointers(rows: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
     for chunk in rows:
-        click.echo(f"{place(chunk)}  {titles(chunk)}  {name(chunk.id)}")
+        click.echo(f"{place(chunk)}  {presentation.marks(chunk).titles}  {name(chunk.id)}")
 
 
 def recent(reply: Recent) -> None:
     """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
     for chunk in reply.notes:
-        click.echo(
-            f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {presentation.title_of(chunk)}  {name(chunk.note)}"
-        )
+        title = presentation.marks(chunk).title
+        click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {title}  {name(chunk.note)}")
     if len(reply.notes) < reply.total:
         say(f"{counted(len(reply.notes), 'note', of=reply.total)}, newest first.", err=True)
     if not reply.total:

@@ -18,7 +18,7 @@ from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
-from spellbook.index.privacy import DRAFT, ON_PURPOSE
+from spellbook.index.privacy import DRAFT, ON_PURPOSE, is_untrusted
 from spellbook.models.base import score
 from spellbook.notes.chunks import cut
 from spellbook.notes.files import Stamp
@@ -27,7 +27,6 @@ from spellbook.notes.note import Note, parse
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.search import duplicates, related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
-from spellbook.search.presentation import is_outside
 from spellbook.search.question import Answer, SearchOptions
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
@@ -231,7 +230,7 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
     likely: list[tuple[StoredChunk, float]] = []
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*duplicates.APART}
-        if about >= duplicates.SAME_THING and is_alike and chunk.id not in same and not is_outside(chunk):
+        if about >= duplicates.SAME_THING and is_alike and chunk.id not in same and not is_untrusted(chunk.meta):
             likely.append((chunk, about))
     old = related.standing(index, [chunk for chunk, _ in likely]) if likely else {}
     older: dict[str, Overturned] = {}

@@ -80,9 +80,7 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
     if not result.hits:
         first, *others = result.closest
         near = [
-            line
-            for hit in others
-            for line in (f"- {layout.named(hit)}", *presentation.labels(hit, hit.properties), quoted(hit.text))
+            line for hit in others for line in (f"- {layout.named(hit)}", *presentation.labels(hit), quoted(hit.text))
         ]
         advice = f"{way_on(layout.closest)}{again}".strip()
         lines = ["Not sure; closest:", f"1. {_lay_out(first, layout, explain)}", *near, advice, state]
@@ -144,15 +142,14 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: M
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields]) -> list[str]:
-    own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
     firsts = {chunk.path: chunk.id for chunk in reversed(chunks)}
 
     def lay_out(chunk: StoredChunk) -> str:
-        trust = presentation.trust(chunk) if firsts[chunk.path] == chunk.id else ""
-        mark = presentation.superseded(old[chunk.path]) if chunk.path in old else trust
-        labels = presentation.labels(chunk, own.pop(chunk.path, ""))
+        marks = presentation.marks(chunk)
+        trust, own = (marks.trust, marks.properties) if firsts[chunk.path] == chunk.id else ("", "")
+        stands = presentation.superseded(old[chunk.path]) if chunk.path in old else trust
         head = f"{_head(chunk)} hash: {chunk.hash}"
-        return "\n".join(filter(None, (head, mark, *labels, quoted(chunk.text.strip()))))
+        return "\n".join(filter(None, (head, stands, *marks.lines(own), quoted(chunk.text.strip()))))
 
     parts, left, room = _fitting(chunks, room, lay_out, lambda part: tokens_of([part]))
     if left:
@@ -206,7 +203,7 @@ def shown_json(
 def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields]) -> Fields:
     def lay_out(chunk: StoredChunk) -> Fields:
         row = presentation.chunk_fields(chunk)
-        text = fence(row.pop("text").strip(), chunk)
+        text = fence(row.pop("text").strip(), presentation.marks(chunk).origin)
         return {**row, **({"superseded_by": old[chunk.path]} if chunk.path in old else {}), "text": text}
 
     rows, left, room = _fitting(chunks, room, lay_out, size_of)
@@ -252,8 +249,8 @@ def recent(listed: Recent, offset: int) -> str:
         return f"No notes here; {listed.total} in all."
     shown = f"Notes {offset + 1} to {offset + len(listed.notes)} of {listed.total}, newest first."
     lines = [
-        f"- {newest.date_of(one)[:10]} {presentation.title_of(one)} id: {exact(one.note)} {presentation.filed_of(one)}"
-        for one in listed.notes
+        f"- {newest.date_of(one)[:10]} {marks.title} id: {exact(one.note)} {marks.filed}"
+        for one, marks in zip(listed.notes, map(presentation.marks, listed.notes), strict=True)
     ]
     return "\n".join([shown, *lines])
 
@@ -271,17 +268,17 @@ def fence_texts(answer: Answer) -> Answer:
 
 def fence_hit(hit: Hit) -> Hit:
     """Return a hit for JSON, in which texts from outside are fenced and labelled."""
-    beside = {side: {**one, "line": fence(one["line"], hit)} for side, one in hit.neighbours.items()}
-    return replace(hit, text=fence(hit.text, hit), properties=fence(hit.properties, hit), neighbours=beside)
+    label = hit.marks.origin
+    beside = {side: {**one, "line": fence(one["line"], label)} for side, one in hit.neighbours.items()}
+    return replace(hit, text=fence(hit.text, label), properties=fence(hit.properties, label), neighbours=beside)
 
 
 def _head(chunk: StoredChunk) -> str:
-    return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
+    return f"[{presentation.marks(chunk).titles}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
-def fence(text: str, by: Hit | StoredChunk) -> str:
-    """Return a text of the note of a hit or a chunk for JSON, fenced and labelled if it comes from outside."""
-    label = presentation.outside(by)
+def fence(text: str, label: str) -> str:
+    """Return a text for JSON, fenced and with the label that its note's `origin` is; as it is without one."""
     if not text or not label:
         return text
     tildes = fence_of(text, "~")

@@ -15,7 +15,7 @@ from spellbook.index.question_cache import LoadedIndex
 from spellbook.notes import dialogue
 from spellbook.search import related
 from spellbook.search.candidates import Gathering
-from spellbook.search.presentation import beside, head, labels, named, pointer, properties, spoken
+from spellbook.search.presentation import beside, head, labels, named, pointer, spoken
 from spellbook.search.scores import Candidate, Hit, hit_of
 from spellbook.search.words import words_in
 from spellbook.system.lazy import lazy
@@ -57,13 +57,13 @@ def completed(
     if not chosen:
         return []
     numbers = [one.chunk.number for one in chosen]
+    firsts = {one.chunk.path: one for one in reversed(chosen)}
     further: dict[str, list[StoredChunk]] = defaultdict(list)
     for one in passed:
         if one.chunk.number not in numbers:
             further[one.chunk.path].append(one.chunk)
-    own = {one.chunk.path: properties(one.chunk) for one in chosen}
     with loaded.catalog.reading():
-        linked = related.counts(loaded.catalog.links, {*own})
+        linked = related.counts(loaded.catalog.links, firsts)
         words = _words_of(loaded, ranked, numbers)
         return [
             replace(
@@ -71,10 +71,10 @@ def completed(
                 why={**hit.why, "words": words[hit.chunk.number]},
                 backlinks=linked[hit.path],
                 further=tuple(further.pop(hit.path, ())),
-                properties=own.pop(hit.path, ""),
+                properties=hit.marks.properties if one is firsts[hit.path] else "",
                 neighbours=_neighbours(loaded.catalog, hit.chunk, numbers),
             )
-            for hit in map(hit_of, chosen)
+            for one, hit in zip(chosen, map(hit_of, chosen), strict=True)
         ]
 
 
@@ -151,7 +151,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
         if spent > left:
             form, spent, left = "unnamed", 0, 0
         left -= spent
-        packed.append(replace(hit, text=spoken(text, hit.chunk), why={**hit.why, "text": form, "tokens": count(uncut)}))
+        packed.append(replace(hit, text=spoken(text, hit), why={**hit.why, "text": form, "tokens": count(uncut)}))
     return tuple(packed)
 
 
@@ -173,12 +173,12 @@ def closest(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool
     if not fit:
         return ()
     for hit in hits[1:]:
-        room -= count("\n".join((named(hit), *labels(hit, hit.properties)))) + _BETWEEN
+        room -= count("\n".join((named(hit), *labels(hit)))) + _BETWEEN
         if room < 0:
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), weigh)
         room -= _marked(best) if best else 0
-        fit.append(replace(hit, text=spoken(best, hit.chunk), neighbours={}))
+        fit.append(replace(hit, text=spoken(best, hit), neighbours={}))
     return tuple(fit)
 
 

@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
-from spellbook.index.privacy import Standing, standing
 from spellbook.search import weights
+from spellbook.search.presentation import Marks, marks
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.weights import Blend
 
@@ -309,7 +309,7 @@ class _OfChunk(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
-    A chunk that was found, its score in 0..1, why (the shares of its legs and adjustments), and its note's standing.
+    A chunk that was found, its score in 0..1, why (the shares of its legs and adjustments), and its note's marks.
 
     `text` is the shown text of the chunk, "" where an answer has no room for it. `backlinks` counts the notes that link
     to its note. On the first hit of a note, `further` are its other chunks that would be hits, best first, and
@@ -320,7 +320,7 @@ class Hit:
     score: float
     why: Mapping[str, Any]
     text: str
-    standing: Standing
+    marks: Marks
     backlinks: int = 0
     further: tuple[StoredChunk, ...] = ()
     properties: str = ""
@@ -353,7 +353,7 @@ class Hit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        values = {name: getattr(self, name) for name in _SHOWN} | self.standing.as_dict() | self.neighbours
+        values = {name: getattr(self, name) for name in _SHOWN} | self.marks.standing.as_dict() | self.neighbours
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
@@ -373,7 +373,7 @@ def hit_of(candidate: Candidate) -> Hit:
     if candidate.superseded or is_superseded(chunk):
         by = candidate.superseded.by if candidate.superseded else None
         why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
-    return Hit(chunk, candidate.score, why, chunk.text, standing(chunk.meta, chunk.updated))
+    return Hit(chunk, candidate.score, why, chunk.text, marks(chunk))
 
 
 def outcome(chunk: StoredChunk) -> str:

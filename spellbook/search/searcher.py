@@ -62,18 +62,16 @@ class Searcher:
         parts = ((part, word) for word in words if word.chunks for part in (*word.same, word.part))
         by_word = {part.text.casefold(): word.weight for part, word in parts}
         weigh = packing.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
-        chosen = packing.completed(self.loaded, ranked, passed, best)
-        shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
+        near = [] if best else choice.nearly(ranked)
+        hits = packing.completed(self.loaded, ranked, passed or near, best or near)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else choice.nearly(ranked)
-        closest = packing.completed(self.loaded, ranked, near, near)
         return Answer(
             question.text,
-            shown,
+            packing.pack(hits, question.max_tokens, weigh, explain=question.explain) if best else (),
             state(self._index, ranked.counts, ranked.reason),
-            closest=packing.closest(closest, question.max_tokens, weigh, explain=question.explain),
-            unmatched=self._catalog.unmatched(question.conditions, self._index.visible, paths=not shown),
+            closest=packing.closest(hits, question.max_tokens, weigh, explain=question.explain) if near else (),
+            unmatched=self._catalog.unmatched(question.conditions, self._index.visible, paths=not best),
             found=sum(min(count, question.per_note or count) for count in notes.values()),
             is_cached=None if ranked.first.text.vector is None else ranked.is_cached,
             also=question.also,

@@ -121,7 +121,7 @@ SENTENCES = {
     "search/explain.py": "_refusal verdict",
     "index/filters.py": "__str__ validity with_suggestions",
     "index/privacy.py": "lapsed",
-    "search/presentation.py": "why reasons shares standing trust waiting superseded outside labels",
+    "search/presentation.py": "why reasons shares standing _trust waiting superseded _origin lines",
     "search/time_in_question.py": "reason",
     "search/packing.py": "_neighbours",
     "search/cited_code.py": "_remarks",

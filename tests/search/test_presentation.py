@@ -139,7 +139,7 @@ def test_one_hit_a_note_knows_the_others(index: Index) -> None:
 )
 def test_who_wrote_a_note(meta: dict[str, Any], kind: str, name: str) -> None:
     """By its frontmatter alone, in one place; a note of outside or of a session is that first."""
-    said, called = presentation.author(SimpleNamespace(meta=meta))
+    said, called = presentation.author(candidate().chunk._replace(meta=meta))
     assert said == kind
     assert called[:50] == name[:50]
     assert len(called) <= presentation.MOST_OUTSIDE
@@ -176,7 +176,7 @@ def test_a_note_says_which_agent_wrote_it(book: Spellbook, mode: str) -> None:
     (chunk,) = book.recent(filter={"by": "Claude Code"}).notes
     assert presentation.author(chunk) == ("agent", "Claude Code")
     assert chunk.importance > 0.5
-    assert presentation.properties(chunk) == ""
+    assert presentation.marks(chunk).properties == ""
     book.scribe({"text": "The kettle is in the hall.", "metadata": {"topic": "home", "agent": "x"}}, labels="derived")
     own = book.recent(1).notes[0]
     assert presentation.author(own) == ("me", "")

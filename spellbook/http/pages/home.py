@@ -62,7 +62,9 @@ def _unkept(shown: View, recent: Sequence[StoredChunk]) -> list[StoredChunk]:
     catalog = shown.book.index.catalog
     listed = catalog.newest([Condition(WAITS)], _MOST_SEARCHED, 0)[0] if shown.book.config.review else []
     of_notes = {chunk.path: chunk for chunk in (*listed, *recent)}.values()
-    return [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
+    return [
+        each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.marks(each).is_kept
+    ]
 
 
 def _waiting(shown: View) -> str:

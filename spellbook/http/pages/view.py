@@ -89,9 +89,8 @@ def environment() -> Environment:
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     filters = (note_address, chunk_address, folder_address, advice, without_signs)
     made.filters |= {each.__name__: each for each in filters}
-    made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
-    made.filters |= {"trust": presentation.trust, "kept": presentation.is_kept}
-    made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": excerpts.gist}
+    made.filters |= {"grouped": "{:,}".format, "marks": presentation.marks, "author": presentation.author}
+    made.filters |= {"dated": newest.date_of, "gist": excerpts.gist}
     made.filters["differences"] = differences.of_patch
     made.filters["day"] = lambda time: str(time or "")[:10]
     return made

@@ -174,7 +174,7 @@ def _doubts(answer: Answer) -> list[str]:
 
 def _describe(chunk: StoredChunk) -> str:
     """Return title, author and date of an article as part of a line of text."""
-    is_outside = presentation.is_outside(chunk)
+    is_outside = presentation.marks(chunk).is_outside
     about = _about(chunk)
     return ", ".join(presentation.stated(about[key], is_outside) for key in ("title", "author") if about[key]) + (
         f", {flat(about['published'])}" if about["published"] else ""
@@ -251,7 +251,7 @@ def _read(book: Reader, article_id: str, *, include_content: bool, offset: int) 
         fields["summary"] = article.summary
     else:
         fields["content_preview"] = form.cut(article.text, _PREVIEW)
-    fields |= {"path": chunk.path, "hash": chunk.hash, "untrusted": presentation.is_outside(chunk)}
+    fields |= {"path": chunk.path, "hash": chunk.hash, "untrusted": presentation.marks(chunk).is_outside}
     if include_content:
         part = form.cut(article.text[offset : offset + _PAGE + 1], _PAGE)
         end = offset + len(part)
@@ -285,11 +285,10 @@ def _passages_text(result: Answer, max_tokens: int, where: str) -> str:
 
     def write(passages: Passages) -> str:
         sources = _sources(passages)
-        mark = f" {_UNTRUSTED}" if any(presentation.is_outside(chunk) for _, chunk in sources.values()) else ""
+        mark = f" {_UNTRUSTED}" if any(hit.marks.is_outside for hit, _ in passages) else ""
         head = f"{counted(len(passages), 'passage')} of {counted(len(sources), 'article')}.{mark}"
         parts = [
-            f"[{sources[hit.path][0]}] {presentation.titles(hit)} ({hit.score:.2f})\n{quoted(text)}"
-            for hit, text in passages
+            f"[{sources[hit.path][0]}] {hit.marks.titles} ({hit.score:.2f})\n{quoted(text)}" for hit, text in passages
         ]
         cited = [
             ", ".join(filter(None, (f"[{number}] {_describe(chunk)}", flat(chunk.source), f"id: {exact(chunk.note)}")))
@@ -310,7 +309,7 @@ def _passages_json(result: Answer, max_tokens: int, where: str) -> str:
                 "article_id": hit.chunk.note,
                 "title": presentation.cut(hit.title),
                 "content": text,
-                "untrusted": presentation.is_outside(hit),
+                "untrusted": hit.marks.is_outside,
                 "score": hit.score,
                 "source": sources[hit.path][0],
             }

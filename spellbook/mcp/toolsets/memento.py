@@ -257,7 +257,7 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
     body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
-        "content": render.fence(body, chunk),
+        "content": render.fence(body, presentation.marks(chunk).origin),
         **_about(chunk),
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
@@ -293,16 +293,16 @@ def injection(
     tokens = count(_HEAD[language].format(99))
     hits = sorted(answer.hits, key=worth, reverse=True)
     for left, hit in zip(range(len(hits), 0, -1), hits, strict=True):
-        title = presentation.stated(hit.title, presentation.is_outside(hit))
+        title = presentation.stated(hit.title, hit.marks.is_outside)
         label = f"[{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
         head = f"{len(lines) + 1}. {label}\n"
         # A long one leaves half of the room to those after it.
         room = (budget - tokens) // min(2, left) - 2
-        line = head + _indent(hit.text, hit.chunk)
+        line = head + _indent(hit.text, hit)
         text = hit.text
         if count(line) > room:
-            text = _beginning(text, room - count(head + _indent("…", hit.chunk)))
-            line = head + _indent(text, hit.chunk)
+            text = _beginning(text, room - count(head + _indent("…", hit)))
+            line = head + _indent(text, hit)
         if text and (size := count(line) + 2) <= budget - tokens:
             lines.append(line)
             tokens += size
@@ -314,8 +314,8 @@ def injection(
     return text, {"memories_used": len(lines), "token_count": tokens, "search_time": answer.ms}
 
 
-def _indent(text: str, chunk: StoredChunk) -> str:
-    return indent(quoted(render.fence(text, chunk).strip()), "   ")
+def _indent(text: str, of: Hit) -> str:
+    return indent(quoted(render.fence(text, of.marks.origin).strip()), "   ")
 
 
 def _beginning(text: str, room: int) -> str:

@@ -97,12 +97,12 @@ def _layout() -> render.AnswerLayout:
 
 def _head(hit: Hit, *, explain: bool = False) -> str:
     score = presentation.score_line(hit) if explain else ""
-    lines = (_place(hit), f"why: {presentation.why(hit)}", score, presentation.outside(hit))
+    lines = (_place(hit), f"why: {presentation.why(hit)}", score, hit.marks.origin)
     return "\n   ".join(filter(None, lines))
 
 
 def _place(hit: Hit) -> str:
-    return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
+    return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(hit.marks.titles)}"
 
 
 def _section(hit: Hit) -> str:
