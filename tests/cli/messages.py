@@ -118,7 +118,7 @@ SENTENCES = {
     "cli/models.py": "_in_words",
     "http/container.py": "embedding",
     "http/oauth/public_check.py": "_problems",
-    "search/explain.py": "_refusal verdict",
+    "search/explain.py": "_refusal _beyond verdict",
     "index/filters.py": "__str__ validity with_suggestions",
     "index/privacy.py": "lapsed",
     "search/presentation.py": "why reasons shares standing _trust waiting superseded _origin lines",
