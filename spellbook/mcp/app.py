@@ -49,7 +49,7 @@ from spellbook.library.reader import Reader
 from spellbook.mcp import first_answer, instructions
 from spellbook.mcp.arguments import lean
 from spellbook.mcp.debug_log import Write
-from spellbook.mcp.tool import TOOLS, as_text, load, session_of
+from spellbook.mcp.tool import TOOLS, as_text, session_of
 from spellbook.mcp.tool_names import DEFAULT, Names, actor_of, toolsets_of, way_on
 from spellbook.settings.config import Config
 from spellbook.system import children, disk
@@ -99,7 +99,7 @@ def build(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
-        background = Background(book, mcp.called, load) if live and isinstance(book, Spellbook) else None
+        background = Background(book, mcp.called) if live and isinstance(book, Spellbook) else None
         try:
             yield {}
         finally:
@@ -233,9 +233,8 @@ class SpellbookServer(MCPServer):
             raise
         finally:
             ms = 1_000 * (time.perf_counter() - started)
-            verb = self.names.called(name)
-            is_known = any(tool.name == verb for tool in self._tool_manager.list_tools())
-            await anyio.to_thread.run_sync(self.log, verb if is_known else "", ms, text, code)
+            tool = self._tool_manager.get_tool(self.names.called(name))
+            await anyio.to_thread.run_sync(self.log, tool.name if tool else "", ms, text, code)
 
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()

@@ -26,7 +26,7 @@ from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index, Progress
 from spellbook.memories import claude_memory
 from spellbook.notes.files import Fault
-from spellbook.search.presentation import marks
+from spellbook.search import note_marks
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.scores import Hit
 from spellbook.settings import paths
@@ -310,7 +310,7 @@ def _shown(wiki: Wiki, answer: Answer, titles: Mapping[str, str]) -> Answer:
 
     def shown(hit: Hit) -> Hit:
         chunk = hit.chunk._replace(path=wiki.shown(hit.path), title=titles.get(hit.path, hit.title))
-        return replace(hit, chunk=chunk, marks=marks(chunk))
+        return replace(hit, chunk=chunk, marks=note_marks.of(chunk))
 
     hits, closest = (tuple(map(shown, some)) for some in (answer.hits, answer.closest))
     return replace(answer, hits=hits, closest=closest, unmatched=())

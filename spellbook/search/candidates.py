@@ -38,11 +38,12 @@ MOST_ALIKE = 20
 
 
 class QueryText(NamedTuple):
-    """A text of a question, with its unit vector and the second encoder's (int8); None where it has none."""
+    """A text of a question, with its unit vector and the second encoder's (int8), or None; from the cache or not."""
 
     text: str
     vector: Vectors | None = None
     second: Bytes | None = None
+    is_cached: bool = False
 
 
 class QueryTexts:
@@ -52,25 +53,24 @@ class QueryTexts:
         self._index, self._guard = index, threading.Lock()
         self._known: OrderedDict[str, QueryText] = OrderedDict()
 
-    def read(self, question: Question, time: When | None, reasons: list[str]) -> tuple[list[QueryText], bool]:
+    def read(self, question: Question, time: When | None, reasons: list[str]) -> list[QueryText]:
         """
-        Return the texts of a question, itself first, and whether its vector was cached.
+        Return the texts of a question, itself first.
 
         Words of `time` are looked for as words alone. A text has no vectors if it is asked by words alone, or if the
         model fails, which `reasons` then say.
         """
         if question.mode == "keyword":
-            return [QueryText(question.text)], False  # which has no further texts
+            return [QueryText(question.text)]  # which has no further texts
         meant = time.rest if time else question.text
-        is_cached = meant in self._known
         first = self._embedded(meant, reasons)._replace(text=question.text)
-        return [first, *(self._embedded(text, reasons) for text in question.also)], is_cached
+        return [first, *(self._embedded(text, reasons) for text in question.also)]
 
     def _embedded(self, text: str, reasons: list[str]) -> QueryText:
         with self._guard:
             if known := self._known.get(text):
                 self._known.move_to_end(text)
-                return known
+                return known._replace(is_cached=True)
         try:
             vector = self._index.embedder.embed_query(text)
             self._index.fits(len(vector))
@@ -107,14 +107,13 @@ class Gathering:
     The candidates that the texts of a question, itself first, find in an index; best first once they are ranked.
 
     All meet `limits`. `counts` are those of the index, `guides` the chunks left out because they are of guides. `time`
-    is the time that the question names. `is_cached` says whether the question's vector was cached. `reasons` say why
+    is the time that the question names. `reasons` say why
     candidates may be missing; a caller who does not see `sees_reasons` is told of no model and no service.
     """
 
     question: Question
     limits: Sequence[Condition]
     time: When | None
-    is_cached: bool
     counts: Counts
     guides: int
     lookups: Sequence[Lookup]
@@ -168,8 +167,6 @@ def gather(
     reasons: Reasons,
     time: When | None = None,
     wanted: Sequence[int] = (),
-    *,
-    is_cached: bool = False,
 ) -> Gathering:
     """Find candidates, in no order and without a score; the chunks `wanted`, by number, are among them."""
     catalog = loaded.catalog
@@ -193,7 +190,7 @@ def gather(
     # Sessions may be many, and fill all the places.
     if question.has_few_sessions and any(is_session(one.chunk.meta) for one in found):
         found = candidates((*limits, ON_PURPOSE), [one.chunk.number for one in found])
-    return Gathering(question, limits, time, is_cached, counts, guides, lookups, found, reasons, not loaded.index.sees)
+    return Gathering(question, limits, time, counts, guides, lookups, found, reasons, not loaded.index.sees)
 
 
 def _comparable(loaded: LoadedIndex, texts: Sequence[QueryText], reasons: Reasons) -> Sequence[QueryText]:

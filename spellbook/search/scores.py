@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
-from spellbook.search import weights
-from spellbook.search.presentation import Marks, marks
+from spellbook.search import note_marks, weights
+from spellbook.search.note_marks import Marks
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.weights import Blend
 
@@ -268,9 +268,6 @@ def _legs(best: Sequence[_Scored]) -> Iterator[tuple[Leg | None, Parts]]:
     """Yield the best leg of the best texts, by meaning and by words, with the mean of each of their parts."""
     by_meaning = [(one.match.semantic, one.meaning) for one in best]
     for of_texts in (by_meaning, [(one.match.keyword, one.words) for one in best]):
-        if len(of_texts) == 1:  # as nearly always
-            yield of_texts[0]
-            continue
         leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
         names = dict.fromkeys(name for _, parts in of_texts for name in parts)
         yield leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}
@@ -373,7 +370,7 @@ def hit_of(candidate: Candidate) -> Hit:
     if candidate.superseded or is_superseded(chunk):
         by = candidate.superseded.by if candidate.superseded else None
         why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
-    return Hit(chunk, candidate.score, why, chunk.text, marks(chunk))
+    return Hit(chunk, candidate.score, why, chunk.text, note_marks.of(chunk))
 
 
 def outcome(chunk: StoredChunk) -> str:

@@ -73,7 +73,7 @@ class Searcher:
             closest=packing.closest(hits, question.max_tokens, weigh, explain=question.explain) if near else (),
             unmatched=self._catalog.unmatched(question.conditions, self._index.visible, paths=not best),
             found=sum(min(count, question.per_note or count) for count in notes.values()),
-            is_cached=None if ranked.first.text.vector is None else ranked.is_cached,
+            is_cached=None if ranked.first.text.vector is None else ranked.first.text.is_cached,
             also=question.also,
         )
 
@@ -90,10 +90,10 @@ class Searcher:
         dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
         during = dated.low or 0.0, dated.high or now
         reasons = Reasons()
-        texts, is_cached = self.texts.read(question, time_named, reasons)
+        texts = self.texts.read(question, time_named, reasons)
 
         with self._catalog.reading():
-            found = gather(self.loaded, question, texts, limits, reasons, time_named, wanted, is_cached=is_cached)
+            found = gather(self.loaded, question, texts, limits, reasons, time_named, wanted)
             paths = {one.chunk.path for one in found.candidates}
             later = related.superseded(self._index, paths, hiding, at)
             superseded = related.superseded(self._index, paths, hiding, during[1]) if during[1] < at else later

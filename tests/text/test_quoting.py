@@ -18,8 +18,8 @@ from spellbook.cli import main
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
+from spellbook.search import note_marks
 from spellbook.search.packing import by_words, pack
-from spellbook.search.presentation import marks
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.scores import Hit
@@ -89,7 +89,7 @@ def quoted(answer: Any) -> Any:
 
 def hits(texts: Sequence[str], names: Any) -> Any:
     return [
-        Hit(found := chunk(name, text, source, line=3, updated=name), 0.5, {}, text, marks(found), backlinks=1)
+        Hit(found := chunk(name, text, source, line=3, updated=name), 0.5, {}, text, note_marks.of(found), backlinks=1)
         for text, (name, source) in zip(texts, names, strict=True)
     ]
 

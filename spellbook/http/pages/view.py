@@ -37,7 +37,7 @@ from spellbook.library import history
 from spellbook.memories.memories import TYPES
 from spellbook.notes.labels import INBOX
 from spellbook.notes.titles import without_signs
-from spellbook.search import newest, presentation, toc
+from spellbook.search import newest, note_marks, toc
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
@@ -89,7 +89,7 @@ def environment() -> Environment:
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     filters = (note_address, chunk_address, folder_address, advice, without_signs)
     made.filters |= {each.__name__: each for each in filters}
-    made.filters |= {"grouped": "{:,}".format, "marks": presentation.marks, "author": presentation.author}
+    made.filters |= {"grouped": "{:,}".format, "marks": note_marks.of, "author": note_marks.author}
     made.filters |= {"dated": newest.date_of, "gist": excerpts.gist}
     made.filters["differences"] = differences.of_patch
     made.filters["day"] = lambda time: str(time or "")[:10]

@@ -14,9 +14,10 @@ from spellbook.editing.erase import LEFT
 from spellbook.editing.write import numbered
 from spellbook.index.catalog.usage import Session, local
 from spellbook.library.limited import Seen
+from spellbook.mcp import render, table_of_contents
 from spellbook.mcp.arguments import phrase
 from spellbook.mcp.asking import DECLINED, Erasing, agreed, can_ask
-from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, is_local, render, reporter, table_of_contents, tool
+from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, is_local, reporter, tool
 from spellbook.mcp.tool_names import way_on
 from spellbook.mcp.toolsets import wiki
 from spellbook.memories import session_briefing

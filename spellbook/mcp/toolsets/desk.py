@@ -17,7 +17,8 @@ from mcp.server.mcpserver import Context
 
 from spellbook.archive.snapshots import name_of
 from spellbook.library.limited import Seen
-from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, render, reporter, tool
+from spellbook.mcp import render
+from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, reporter, tool
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import counted, exact, flat, quoted
@@ -181,12 +182,8 @@ def within(folder: Path, named: str) -> Path:
 
 
 def _differences(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
-    parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_SHOWN]]
-    room = _MOVE_TOKENS
-    for number, note in enumerate(changed):
-        part = quoted(note.difference)
-        room -= render.tokens_of([part])
-        if room < 0:
-            return [*parts, f"… and {counted(len(changed) - number, 'more note')}"]
-        parts.append(part)
-    return parts
+    faults = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_SHOWN]]
+    differences = (quoted(note.difference) for note in changed)
+    shown = render.first_that_fit(differences, _MOVE_TOKENS, lambda part: render.tokens_of([part]))
+    more = len(changed) - len(shown)
+    return [*faults, *shown, *([f"… and {counted(more, 'more note')}"] if more else [])]

@@ -24,11 +24,12 @@ from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import Use, local
 from spellbook.library.reader import Reader
+from spellbook.mcp import render
 from spellbook.mcp.asking import DECLINED, Forgetting, agreed
-from spellbook.mcp.tool import CHANGE, READ, as_json, render, tool
+from spellbook.mcp.tool import CHANGE, READ, as_json, tool
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.article_text import cut
-from spellbook.search import newest, presentation, weights
+from spellbook.search import newest, note_marks, presentation, weights
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
@@ -152,8 +153,6 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         filter = json.loads(filters) if filters.strip() else None
     except ValueError as error:
         raise InvalidInput("filters must be JSON.", "Percent-encode it in the address.") from error
-    if not 1 <= limit <= 100:
-        raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
     if query:
         answer = book.memories.recall(query, filter, limit)
         results = _items(book, answer.hits)
@@ -257,7 +256,7 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
     body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
-        "content": render.fence(body, presentation.marks(chunk).origin),
+        "content": render.fence(body, note_marks.of(chunk).origin),
         **_about(chunk),
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
@@ -293,7 +292,7 @@ def injection(
     tokens = count(_HEAD[language].format(99))
     hits = sorted(answer.hits, key=worth, reverse=True)
     for left, hit in zip(range(len(hits), 0, -1), hits, strict=True):
-        title = presentation.stated(hit.title, hit.marks.is_outside)
+        title = note_marks.stated(hit.title, hit.marks.is_outside)
         label = f"[{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
         head = f"{len(lines) + 1}. {label}\n"
         # A long one leaves half of the room to those after it.

@@ -13,7 +13,8 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
 from spellbook.library.limited import Seen
-from spellbook.mcp.tool import READ, as_json, render, reporter, tool
+from spellbook.mcp import render
+from spellbook.mcp.tool import READ, as_json, reporter, tool
 from spellbook.memories import claude_memory
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
