@@ -72,8 +72,10 @@ def cite(sources: Sequence[object], chosen: Mapping[str, str]) -> tuple[list[dic
             cited = _parsed(resource)
             lines = _read(root, cited.path) if cited else None
             if cited is None or lines is None or cited.last > len(lines):
-                hint = "Name lines of a file of the project: src/retry.py#L10-L20. Nothing was written."
-                raise InvalidInput(f"{resource!r:.200} cannot be cited.", hint)
+                raise InvalidInput(
+                    f"{resource!r:.200} cannot be cited.",
+                    "Name lines of a file of the project: src/retry.py#L10-L20. Nothing was written.",
+                )
             about["sha256"] = _hash(lines[max(0, cited.first - 1) : cited.last or len(lines)])
         made.append(about)
     is_code = any("sha256" in each for each in made)

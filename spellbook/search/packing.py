@@ -96,9 +96,12 @@ def _neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> 
     named = [one for one in near if "~" not in one.suffix and one.suffix != own] or near
     sides = [("before", one) for one in named if one.ordinal < chunk.ordinal][-1:]
     sides += [("after", one) for one in named if one.ordinal > chunk.ordinal][:1]
-    texts = {one.id: (dialogue.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
-    lines = {id: shortened(" ".join(words), _LETTERS) for id, words in texts.items()}
-    return {side: {"id": one.id, "line": lines[one.id]} for side, one in sides if one.number not in hits}
+    return {side: {"id": one.id, "line": _line(one)} for side, one in sides if one.number not in hits}
+
+
+def _line(chunk: StoredChunk) -> str:
+    """Return the beginning of an exchange's own words on one line."""
+    return shortened(" ".join((dialogue.words(chunk.text) or chunk.text).lstrip("# ").split()), _LETTERS)
 
 
 class Sentence(NamedTuple):

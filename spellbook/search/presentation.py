@@ -125,8 +125,8 @@ def beside(hit: Hit, translate: Callable[[str], str] = str) -> list[str]:
 def standing(hit: Hit) -> list[str]:
     """Return what to know of a note before relying on it, a line each: how it turned out, and what supersedes it."""
     by = hit.why.get("superseded_by")
-    lines = (hit.outcome and f"outcome: {hit.outcome}", superseded(by) if by is not None else hit.marks.trust)
-    return [*filter(None, lines)]
+    stands = hit.marks.trust if by is None else superseded(by)
+    return [*filter(None, (hit.outcome and f"outcome: {hit.outcome}", stands))]
 
 
 def superseded(by: Mapping[str, Any]) -> str:

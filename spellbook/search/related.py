@@ -93,8 +93,13 @@ class Around(NamedTuple):
 def around(index: Index, path: str) -> Around:
     """Return links, backlinks and related notes of the note at `path`."""
     with index.catalog.reading():
-        near = links(index.catalog.links, path), backlinks(index, [path]), related(index, path)
-        return Around(*near, line if (line := chain(index, path))[1:] else ())
+        timeline = chain(index, path)
+        return Around(
+            links(index.catalog.links, path),
+            backlinks(index, [path]),
+            related(index, path),
+            timeline if len(timeline) > 1 else (),
+        )
 
 
 def links(stored: Links, path: str) -> tuple[Leading, ...]:

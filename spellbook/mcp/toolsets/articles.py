@@ -27,6 +27,7 @@ from spellbook.notes.splitter import sentences
 from spellbook.search import newest, note_marks
 from spellbook.search.question import Answer
 from spellbook.search.scores import Hit
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.verbs import memories
 
@@ -317,7 +318,7 @@ def _passages_json(result: Answer, max_tokens: int, where: str) -> str:
             for number, chunk in sources.values()
         ]
         found = {"chunks": chunks} if result.hits or not chunks else {"chunks": [], "closest": chunks}
-        nothing = {} if result.hits or not where else {"hint": where}
+        nothing = filled(hint="" if result.hits else where)
         return as_json(sure=bool(result.hits), **found, sources=cited, **nothing, index=result.index.as_dict())
 
     return _pack(result.hits or result.closest, max_tokens, write, json_of)

@@ -23,6 +23,7 @@ from spellbook.mcp.toolsets import wiki
 from spellbook.memories import session_briefing
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import InvalidInput
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import memories, table
 from spellbook.verbs.arguments import MOST_CHUNKS
@@ -223,8 +224,7 @@ def erase(
         book.whole.erase_topic(topic_id, hard=hard) if topic_id else book.whole.erase(chunk_id, hard=hard, whole=whole)
     )
     ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
-    hint: dict[str, Any] = {"hint": LEFT} if hard else {}
-    hint |= {"warnings": done.warnings} if done.warnings else {}
+    hint = filled(hint=LEFT if hard else "", warnings=done.warnings)
     return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
 
@@ -299,7 +299,7 @@ def _answer(
     answer: Answer = getattr(book, verb)(filter=narrowed, explain=explain, **question)
     if format == "text":
         return render.answer(answer, takes_also="also" in question, explain=explain) + below
-    return as_json(**render.fence_texts(answer).as_dict(), **({"claude_memory": beside} if beside else {}))
+    return as_json(**render.fence_texts(answer).as_dict(), **filled(claude_memory=beside))
 
 
 def _too_long(chunk: object) -> list[str]:

@@ -21,6 +21,7 @@ from spellbook.mcp import render
 from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, reporter, tool
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.verbs import table
 
@@ -68,8 +69,7 @@ def restore(book: Seen, name: str) -> str:
 def log(book: Seen, limit: int) -> str:
     """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
     entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
-    lost = book.index.vault.journal.lost
-    return as_json(entries=entries, **({"warning": lost} if lost else {}))
+    return as_json(entries=entries, **filled(warning=book.index.vault.journal.lost))
 
 
 @tool("Move notes", CHANGE, table.MOVE)
@@ -117,12 +117,11 @@ def snapshot(book: Seen, ctx: Context) -> str:
 @tool("List snapshots", READ)
 def snapshots(book: Seen) -> str:
     """List the snapshots of the vault, newest first, with names, times and their folder."""
-    kept = book.snapshots.all()
     shown = [
-        {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes} for each in kept
+        {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes}
+        for each in book.snapshots.all()
     ]
-    folder = {} if book.denial else {"folder": str(book.snapshots.folder)}
-    return as_json(**folder, snapshots=shown)
+    return as_json(**filled(folder="" if book.denial else str(book.snapshots.folder)), snapshots=shown)
 
 
 @tool("Export the vault", ADD, table.EXPORT)

@@ -34,6 +34,7 @@ from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens as count
 from spellbook.verbs import memories
@@ -60,9 +61,13 @@ def recall(book: Reader, format: str, explain: bool, **question: Any) -> str:
     answer = book.memories.recall(explain=explain, **question)
     if format == "text":
         return render.answer(answer, takes_also=True, explain=explain)
-    items, closest = (_items(book, hits, explain=explain) for hits in (answer.hits, answer.closest))
-    near = {"closest": closest} if closest else {}
-    return as_json(sure=bool(items), items=items, total_count=answer.found, query_time=answer.ms, **near)
+    return as_json(
+        sure=bool(answer.hits),
+        items=_items(book, answer.hits, explain=explain),
+        total_count=answer.found,
+        query_time=answer.ms,
+        **filled(closest=_items(book, answer.closest, explain=explain)),
+    )
 
 
 @tool("Pin a memory", CHANGE, memories.PIN)
@@ -90,9 +95,8 @@ def forget(book: Reader, memory_id: str, hard: bool, *, sure: Forgetting) -> str
         return as_json(success=False, memory_id=memory.note, message=DECLINED)
     done = book.memories.forget(memory.note, hard=hard)
     deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-    trash: dict[str, object] = {"trash": done.trash[0]} if done.trash else {"hint": LEFT}
-    trash |= {"warnings": done.warnings} if done.warnings else {}
-    return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
+    left = filled(trash=next(iter(done.trash), ""), hint="" if done.trash else LEFT, warnings=done.warnings)
+    return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **left)
 
 
 def add_resources(mcp: MCPServer, book: Reader) -> None:
@@ -165,8 +169,14 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         results = [_item(each, each.text, uses) for each in listed.notes]
         total = listed.total
         ms = round(1_000 * (time.monotonic() - begin), 1)
-    stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
-    return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
+    return {
+        "query": query,
+        "results": results,
+        "total_count": total,
+        "query_time": ms,
+        "cached_at": local(now),
+        "expires_at": local(now + _CACHE_SECONDS),
+    }
 
 
 def cached_searches(book: Reader) -> dict[str, int]:

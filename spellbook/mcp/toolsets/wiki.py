@@ -19,6 +19,7 @@ from spellbook.memories import claude_memory
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lazy import regex
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import counted, exact, flat
 from spellbook.verbs import memories
 
@@ -41,9 +42,11 @@ def wiki_search(book: Seen, threshold: float | None, format: str, explain: bool,
     if format == "text":
         return render.answer(answer, _layout(), explain=explain)
     fenced = render.fence_texts(answer)
-    closest = {"closest": [*map(_fields, fenced.closest)]} if fenced.closest else {}
     return as_json(
-        sure=bool(answer.hits), results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict()
+        sure=bool(answer.hits),
+        results=[*map(_fields, fenced.hits)],
+        **filled(closest=[*map(_fields, fenced.closest)]),
+        index=answer.index.as_dict(),
     )
 
 
@@ -81,8 +84,13 @@ def of_claude(book: Seen, verb: str, question: Mapping[str, Any]) -> tuple[list[
 
 
 def _fields(hit: Hit) -> dict[str, Any]:
-    named = {"file_path": hit.path, "section": _section(hit), "content": hit.text}
-    return {**named, "similarity": hit.score, "line": hit.line}
+    return {
+        "file_path": hit.path,
+        "section": _section(hit),
+        "content": hit.text,
+        "similarity": hit.score,
+        "line": hit.line,
+    }
 
 
 def _layout() -> render.AnswerLayout:
