@@ -154,12 +154,11 @@ class SpellbookServer(MCPServer):
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
         tools = {tool.name: tool for tool in await super().list_tools() if self.may_write or _only_reads(tool)}
         self.names.answer()
-        listed = []
-        for name in self.names.listed:
-            if tool := tools.get(self.names.called(name)):
-                about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
-                listed.append(tool.model_copy(update={"name": name, **about}))
-        return listed
+        listed = {name: tools[called] for name in self.names.listed if (called := self.names.called(name)) in tools}
+        for name, tool in listed.items():
+            about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
+            listed[name] = tool.model_copy(update={"name": name, **about})
+        return [*listed.values()]
 
     def writes(self, name: str) -> bool:
         """Say whether a tool of this name may change notes."""
@@ -361,8 +360,10 @@ def _request(refused: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
             params["arguments"] = arguments
             return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
         unicode.check(arguments, "params.arguments")
-        message = "This is not a request of the protocol: see its jsonrpc, id, method and params."
-        error = ErrorData(code=INVALID_REQUEST, message=message)
+        error = ErrorData(
+            code=INVALID_REQUEST,
+            message="This is not a request of the protocol: see its jsonrpc, id, method and params.",
+        )
     except InvalidInput as refusal:
         error = ErrorData(code=INVALID_PARAMS, message=str(refusal))
     return JSONRPCError(jsonrpc="2.0", id=id if unicode.is_whole(str(id)) else None, error=error)

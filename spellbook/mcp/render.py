@@ -83,8 +83,8 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
             line for hit in others for line in (f"- {layout.named(hit)}", *presentation.labels(hit), quoted(hit.text))
         ]
         advice = f"{way_on(layout.closest)}{again}".strip()
-        lines = ["Not sure; closest:", f"1. {_lay_out(first, layout, explain)}", *near, advice, state]
-        return "\n".join(filter(None, lines))
+        head = f"Not sure; closest:\n1. {_lay_out(first, layout, explain)}"
+        return "\n".join(filter(None, (head, *near, advice, state)))
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(result.hits)} found, best first."]
     at: dict[str, int] = {}

@@ -67,9 +67,13 @@ def as_json(categories: Sequence[Category], max_tokens: int, about: Callable[[To
 
 
 def _category_row(category: Category) -> dict[str, Any]:
-    count = len(category.topics)
-    about = {"id": category.name, "name": category.name, "description": category.description, "topic_count": count}
-    return {**about, "topics": []}
+    return {
+        "id": category.name,
+        "name": category.name,
+        "description": category.description,
+        "topic_count": len(category.topics),
+        "topics": [],
+    }
 
 
 def _topic_row(topic: Topic, main: TopicSummary) -> dict[str, Any]:

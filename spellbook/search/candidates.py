@@ -62,8 +62,7 @@ class QueryTexts:
         """
         if question.mode == "keyword":
             return [QueryText(question.text)]  # which has no further texts
-        meant = time.rest if time else question.text
-        first = self._embedded(meant, reasons)._replace(text=question.text)
+        first = self._embedded(time.rest if time else question.text, reasons)._replace(text=question.text)
         return [first, *(self._embedded(text, reasons) for text in question.also)]
 
     def _embedded(self, text: str, reasons: list[str]) -> QueryText:

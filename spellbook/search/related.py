@@ -93,13 +93,8 @@ class Around(NamedTuple):
 def around(index: Index, path: str) -> Around:
     """Return links, backlinks and related notes of the note at `path`."""
     with index.catalog.reading():
-        timeline = chain(index, path)
-        return Around(
-            links(index.catalog.links, path),
-            backlinks(index, [path]),
-            related(index, path),
-            timeline if len(timeline) > 1 else (),
-        )
+        near = links(index.catalog.links, path), backlinks(index, [path]), related(index, path)
+        return Around(*near, line if (line := chain(index, path))[1:] else ())
 
 
 def links(stored: Links, path: str) -> tuple[Leading, ...]:
@@ -363,8 +358,11 @@ def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -
     names |= set(map(key, names))  # an alias or an id may hold a slash, and links are stored by what is after it
     rows = stored.to(names, lines=lines)
     files = _files(stored, names if rows else ())
-    reached = ((linked, _reached(files, linked.source, linked.link)) for linked in rows)
-    return [(linked, place.path) for linked, place in reached if place and place.path in wanted]
+    return [
+        (linked, place.path)
+        for linked in rows
+        if (place := _reached(files, linked.source, linked.link)) and place.path in wanted
+    ]
 
 
 def _reached(files: Files, source: str, link: LinkRow) -> Reached | None:

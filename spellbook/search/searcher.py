@@ -59,8 +59,9 @@ class Searcher:
         notes = Counter(hit.chunk.path for hit in passed)
         # The question's own words come last: their weights count, for excerpts. Without any, all of its words do.
         words = sorted((*ranked.first.words.stems, *ranked.words), key=lambda word: word in ranked.first.words.words)
-        parts = ((part, word) for word in words if word.chunks for part in (*word.same, word.part))
-        by_word = {part.text.casefold(): word.weight for part, word in parts}
+        by_word = {
+            part.text.casefold(): word.weight for word in words if word.chunks for part in (*word.same, word.part)
+        }
         weigh = packing.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
         near = [] if best else choice.nearly(ranked)
         hits = packing.completed(self.loaded, ranked, passed or near, best or near)

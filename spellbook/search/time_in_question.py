@@ -75,8 +75,7 @@ def read(text: str, today: dt.date) -> When | None:
     last = min((last for _, last in bounds if last), default=None)
     if first and last and first > last:
         return None
-    beside = _cut_out(text, named, "")
-    is_all = all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", beside)))
+    is_all = all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", _cut_out(text, named, ""))))
     return When(_words(text, named), _without(text, named), first, last, is_all=is_all)
 
 

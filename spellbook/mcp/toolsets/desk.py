@@ -81,9 +81,10 @@ def move(book: Seen, old: str, new: str, dry_run: bool) -> str:
     """
     done = book.whole.move(old, new, dry_run=dry_run)
     links = sum(each.links for each in done.changed)
-    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
-    verb = "Would move" if dry_run else "Moved"
-    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
+    head = (
+        f"{'Would move' if dry_run else 'Moved'} {exact(done.old)} to {exact(done.new)}: files {len(done.moved)}, "
+        f"notes updated {len(done.changed)}, links in them {links}; generation {done.generation}."
+    )
     return "\n".join([head, *_differences(done.changed, done.left)])
 
 

@@ -263,10 +263,9 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
             if relation in back.relations:
                 named[key].append(book.resolve(back.path).note)
     named["duplicates"] = [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=DUPLICATE)]
-    body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
-        "content": render.fence(body, note_marks.of(chunk).origin),
+        "content": render.fence(lookup.body(book.index, path), note_marks.of(chunk).origin),
         **_about(chunk),
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
