@@ -236,16 +236,11 @@ class Lookup:
             query = parse(text.text, synonyms.of(config.words_of or config.vault))
         most = weights.WORDS if is_first else weights.WORDS_OF_FURTHER
         self.words = Words(loaded, query, total, guides, most, stems if stems != query else None)
-
-    @property
-    def is_both(self) -> bool:
+        self.is_both = self.is_by_words and text.vector is not None
         """Whether the text is asked by words and by meaning."""
-        return self.is_by_words and self.text.vector is not None
-
-    @property
-    def expected(self) -> float | None:
+        self.expected = self.words.known if self.is_by_words else None
         """The share, 0..1 by weight, of the text's words that the vault has; None if it is not asked by words."""
-        return self.words.known if self.is_by_words else None
+        self._scale = () if text.vector is None else question_scale(loaded.index.embedder)
 
     def by_meaning(
         self, limits: Sequence[Condition], wanted: int, reasons: Reasons, time: When | None, *, pending: bool
@@ -270,10 +265,9 @@ class Lookup:
         self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: Reasons
     ) -> dict[int, tuple[StoredChunk, Leg]]:
         """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Nearest.chunks`."""
-        scale = question_scale(self._loaded.index.embedder)
         found: dict[int, tuple[StoredChunk, Leg]] = {}
         for chunks, cosine in self._loaded.nearest.chunks(vector, limits, wanted, reasons):
-            leg = Leg(len(found) + 1, score(cosine, scale))
+            leg = Leg(len(found) + 1, score(cosine, self._scale))
             found |= {chunk.number: (chunk, leg) for chunk in chunks}
         return found
 
@@ -289,11 +283,10 @@ class Lookup:
             labels = (key for note in about.values() for _, key, _ in note.labels)
             by_second = self._by_second(dict.fromkeys((*(chunk.key for chunk in chunks), *labels)), rows)
             shares = self.words.shares(self._loaded, {path: (note.first, note.last) for path, note in about.items()})
-            scale = self._scale
-            notes = {path: _of_note(note, scale, by_second, shares.get(path)) for path, note in about.items()}
+            notes = {path: _of_note(note, self._scale, by_second, shares.get(path)) for path, note in about.items()}
         # With one leg alone no credit is given for another language.
         own = Writing(self.text.text if self.is_both else "")
-        expected, matches = self.expected, []
+        matches = []
         for chunk, writing in zip_longest(chunks, written):
             leg = self.words.legs.get(chunk.number)
             second, foreign = by_second.get(chunk.key), 0.0
@@ -303,22 +296,19 @@ class Lookup:
             note = notes.get(chunk.path, NOTHING)
             if chunk.ordinal and chunk.category == SESSION:
                 note = note._replace(title=None)
-            matches.append(Match(near.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
+            matches.append(Match(near.get(chunk.number), leg, foreign, note, second, self.expected, self.text.text))
         return matches
-
-    @property
-    def _scale(self) -> Scale:
-        """The scale of questions' cosines; a service that is down may not have one yet."""
-        return () if self.text.vector is None else question_scale(self._loaded.index.embedder)
 
     def _scores(self, chunks: Sequence[StoredChunk]) -> dict[int, Leg]:
         """Return the legs by meaning of the chunks that were found near, and of these, by number."""
         scores = {number: leg for number, (_, leg) in self.semantic.items()}
         if self.text.vector is None:
             return scores
-        scale, others = self._scale, [chunk for chunk in chunks if chunk.number not in scores]
+        others = [chunk for chunk in chunks if chunk.number not in scores]
         cosines = self._loaded.nearest.cosines(self.text.vector, [chunk.key for chunk in others])
-        return scores | {one.number: Leg(0, score(cosines[one.key], scale)) for one in others if one.key in cosines}
+        return scores | {
+            one.number: Leg(0, score(cosines[one.key], self._scale)) for one in others if one.key in cosines
+        }
 
     def _by_second(self, keys: Iterable[str], rows: dict[str, bytes]) -> Mapping[str, float]:
         """Return the scores by the second encoder of the texts that it knows, by key; `rows` are completed."""

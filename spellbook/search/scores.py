@@ -13,6 +13,7 @@ from spellbook.search import note_marks, weights
 from spellbook.search.note_marks import Marks
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.weights import Blend
+from spellbook.text.json_values import filled
 
 Mode = Literal["semantic", "keyword", "both"]
 T = TypeVar("T")
@@ -182,11 +183,10 @@ class Candidate(NamedTuple):
         return {name: _shown(leg, parts, weight) for name, (leg, parts), weight in legs if parts}
 
     @property
-    def by_text(self) -> dict[str, float]:
-        """The score by each text of a question of several."""
-        return (
-            {one.match.text: round(one.score, 4) for one in self._scored(*self.fused)} if len(self.matches) > 1 else {}
-        )
+    def texts(self) -> list[dict[str, Any]]:
+        """The score by each text of a question of several, as an answer shows them."""
+        several = self._scored(*self.fused) if len(self.matches) > 1 else ()
+        return [{"text": one.match.text, "score": round(one.score, 4)} for one in several]
 
     @property
     def adjustments(self) -> list[dict[str, Any]]:
@@ -364,9 +364,7 @@ _SHOWN = (
 def hit_of(candidate: Candidate) -> Hit:
     """Return a candidate as a hit with its whole text."""
     chunk = candidate.chunk
-    why = {**candidate.legs, "adjustments": candidate.adjustments}
-    if by_text := candidate.by_text:
-        why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
+    why = {**candidate.legs, "adjustments": candidate.adjustments, **filled(texts=candidate.texts)}
     if candidate.superseded or is_superseded(chunk):
         by = candidate.superseded.by if candidate.superseded else None
         why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))

@@ -54,9 +54,10 @@ class When(NamedTuple):
     @property
     def condition(self) -> Condition:
         """The range as a condition on the notes."""
-        low = None if self.first is None else instant(self.first.isoformat())
-        high = None if self.last is None else instant(f"{self.last.isoformat()}T23:59:59.999999")
-        return Condition("when", low=low, high=high)
+        end = self.last and dt.datetime.combine(self.last, dt.time.max)
+        return Condition(
+            "when", low=instant(self.first and self.first.isoformat()), high=instant(end and end.isoformat())
+        )
 
 
 def read(text: str, today: dt.date) -> When | None:
