@@ -16,7 +16,8 @@ from spellbook.cli.app import command, main, named
 from spellbook.index.metrics import ENOUGH
 from spellbook.notes.fault_lines import grouped
 from spellbook.notes.files import Fault
-from spellbook.search.presentation import place, titles, waiting
+from spellbook.search.note_marks import titles
+from spellbook.search.presentation import place, waiting
 from spellbook.settings import paths
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line

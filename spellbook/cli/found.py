@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli.output import argument, say, say_empty, unmatched
-from spellbook.search import presentation
-from spellbook.search.presentation import name, place, titles
+from spellbook.search import note_marks, presentation
+from spellbook.search.presentation import name, place
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line, plain, quoted, shortened
 
@@ -37,7 +37,7 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
     """
     for hit in reply.hits:
         if hit.why["text"] == "overturned":
-            click.echo(f"      {translated('overturned')}: {titles(hit)}  {place(hit)}  {name(hit.id)}")
+            click.echo(f"      {translated('overturned')}: {hit.marks.titles}  {place(hit)}  {name(hit.id)}")
         else:
             _hit(hit, explain)
     if not reply.index.notes:
@@ -47,8 +47,8 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
     for hit in reply.closest[:1]:
         _hit(hit, explain, err=True)
     for hit in reply.closest[1:]:
-        click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
-        _print_standing(hit, err=True)
+        click.echo(f"{hit.score:.2f}  {hit.marks.titles}  {place(hit)}", err=True)
+        _say_each([*presentation.standing(hit), *presentation.labels(hit)], err=True)
         for line in hit.text.splitlines():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
@@ -62,16 +62,15 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
         say(f"Degraded: {one_line(reply.index.reason)}", err=True)
 
 
-def _print_standing(hit: Hit, *, err: bool) -> None:
-    """Print whether a text still holds, that it comes from outside, if it does, and its note's own properties."""
-    for sentence in (*presentation.standing(hit), *presentation.labels(hit, hit.properties)):
+def _say_each(sentences: Sequence[str], *, err: bool = False) -> None:
+    for sentence in sentences:
         say(f"      {sentence}", err=err)
 
 
 def _hit(hit: Hit, explain: bool, *, err: bool = False) -> None:
-    click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}", err=err)
+    click.echo(f"{hit.score:.2f}  {click.style(hit.marks.titles, bold=True)}", err=err)
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}", err=err)
-    _print_standing(hit, err=err)
+    _say_each([*presentation.standing(hit), *presentation.labels(hit)], err=err)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:_MOST_LINES]:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}", err=err)
@@ -111,7 +110,7 @@ def explanation(why: Explanation) -> None:
         click.echo(
             f"{chunk.place or '-':>3}  {chunk.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}"
         )
-        click.echo(f"     {click.style(place(chunk), fg='cyan')}  {titles(chunk)}")
+        click.echo(f"     {click.style(place(chunk), fg='cyan')}  {note_marks.titles(chunk)}")
         if chunk.legs:
             click.echo(f"     {', '.join(map(translated, presentation.shares(chunk.legs)))}")
         for one in chunk.adjustments:
@@ -142,11 +141,9 @@ def _join_words(words: Sequence[str]) -> str:
 def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the chunks of a note, with what supersedes it, which `old` has by its path."""
     click.echo(click.style(place(rows[0]), bold=True))
-    by = old.get(rows[0].path)
-    if sentence := presentation.trust(rows[0]) if by is None else presentation.superseded(by):
-        say(f"      {sentence}")
-    for label in presentation.labels(rows[0], presentation.properties(rows[0])):
-        say(f"      {label}")
+    by, marks = old.get(rows[0].path), note_marks.of(rows[0])
+    stands = marks.trust if by is None else presentation.superseded(by)
+    _say_each([*filter(None, [stands]), *marks.lines(marks.properties)])
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
@@ -179,15 +176,14 @@ def around(near: Around) -> None:
 def pointers(rows: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
     for chunk in rows:
-        click.echo(f"{place(chunk)}  {titles(chunk)}  {name(chunk.id)}")
+        click.echo(f"{place(chunk)}  {note_marks.of(chunk).titles}  {name(chunk.id)}")
 
 
 def recent(reply: Recent) -> None:
     """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
     for chunk in reply.notes:
-        click.echo(
-            f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {presentation.title_of(chunk)}  {name(chunk.note)}"
-        )
+        title = note_marks.of(chunk).title
+        click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {title}  {name(chunk.note)}")
     if len(reply.notes) < reply.total:
         say(f"{counted(len(reply.notes), 'note', of=reply.total)}, newest first.", err=True)
     if not reply.total:
@@ -198,15 +194,15 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary])
     """Print the table of contents as a tree: categories, their topics, and what each is about."""
     for category in listed:
         what = f"  {one_line(category.description)}" if category.description else ""
-        named = presentation.category_of(category.name, category.is_outside) or translated("(no category)")
+        named = note_marks.category_of(category.name, category.is_outside) or translated("(no category)")
         click.echo(click.style(named, bold=True) + what)
         for number, topic in enumerate(category.topics, 1):
             branch = "└─" if number == len(category.topics) else "├─"
             main = about(topic)
-            summary = presentation.stated(main.summary, main.is_outside)
+            summary = note_marks.stated(main.summary, main.is_outside)
             size = f"{translated(counted(topic.notes, 'note'))}, {translated(counted(topic.chunks, 'section'))}"
-            named = presentation.stated(topic.topic, topic.is_outside) or translated("(top folder)")
-            named += presentation.UNTRUSTED if topic.is_outside or main.is_outside else ""
+            named = note_marks.stated(topic.topic, topic.is_outside) or translated("(top folder)")
+            named += note_marks.UNTRUSTED if topic.is_outside or main.is_outside else ""
             line = f"{branch} {named}  {size}, {topic.updated[:10]}"
             line += f"  {summary}" if summary else ""
             click.echo(line)

@@ -18,14 +18,13 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.vectors import Row
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
-from spellbook.index.privacy import DRAFT, ON_PURPOSE
+from spellbook.index.privacy import DRAFT, ON_PURPOSE, is_untrusted
 from spellbook.models.base import score, vector_key
 from spellbook.notes.chunks import cut
 from spellbook.notes.labels import DECISION
 from spellbook.notes.note import Note, parse
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.search import duplicates, related
-from spellbook.search.presentation import is_outside
 from spellbook.search.question import Answer, SearchOptions
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
@@ -218,7 +217,7 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*duplicates.APART}
-        is_candidate = is_alike and chunk.id not in same and not is_outside(chunk)
+        is_candidate = is_alike and chunk.id not in same and not is_untrusted(chunk.meta)
         if about >= duplicates.SAME_THING and is_candidate and not related.standing(index, [chunk]):
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return tuple(older.values())[: duplicates.MOST_OVERTURNED]

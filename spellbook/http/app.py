@@ -31,7 +31,6 @@ from spellbook.http.served import Served, in_thread
 from spellbook.http.tokens import Caller
 from spellbook.index.metrics import CALLS
 from spellbook.mcp.app import SpellbookServer, build
-from spellbook.mcp.tool import load
 from spellbook.settings import translate
 from spellbook.settings.config import service
 from spellbook.system import package_files
@@ -55,7 +54,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         if service(served.book.config.embedder):
             expect_waiting()
-        background = Background(served.book, called, load) if live else None
+        background = Background(served.book, called) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
             # A thread of its own, because the end does not wait for it.

@@ -49,7 +49,7 @@ from spellbook.library.reader import Reader
 from spellbook.mcp import first_answer, instructions
 from spellbook.mcp.arguments import lean
 from spellbook.mcp.debug_log import Write
-from spellbook.mcp.tool import TOOLS, as_text, load, session_of
+from spellbook.mcp.tool import TOOLS, as_text, session_of
 from spellbook.mcp.tool_names import DEFAULT, Names, actor_of, toolsets_of, way_on
 from spellbook.settings.config import Config
 from spellbook.system import children, disk
@@ -99,7 +99,7 @@ def build(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
-        background = Background(book, mcp.called, load) if live and isinstance(book, Spellbook) else None
+        background = Background(book, mcp.called) if live and isinstance(book, Spellbook) else None
         try:
             yield {}
         finally:
@@ -154,12 +154,11 @@ class SpellbookServer(MCPServer):
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
         tools = {tool.name: tool for tool in await super().list_tools() if self.may_write or _only_reads(tool)}
         self.names.answer()
-        listed = []
-        for name in self.names.listed:
-            if tool := tools.get(self.names.called(name)):
-                about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
-                listed.append(tool.model_copy(update={"name": name, **about}))
-        return listed
+        listed = {name: tools[called] for name in self.names.listed if (called := self.names.called(name)) in tools}
+        for name, tool in listed.items():
+            about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
+            listed[name] = tool.model_copy(update={"name": name, **about})
+        return [*listed.values()]
 
     def writes(self, name: str) -> bool:
         """Say whether a tool of this name may change notes."""
@@ -233,9 +232,8 @@ class SpellbookServer(MCPServer):
             raise
         finally:
             ms = 1_000 * (time.perf_counter() - started)
-            verb = self.names.called(name)
-            is_known = any(tool.name == verb for tool in self._tool_manager.list_tools())
-            await anyio.to_thread.run_sync(self.log, verb if is_known else "", ms, text, code)
+            tool = self._tool_manager.get_tool(self.names.called(name))
+            await anyio.to_thread.run_sync(self.log, tool.name if tool else "", ms, text, code)
 
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
@@ -362,8 +360,10 @@ def _request(refused: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
             params["arguments"] = arguments
             return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
         unicode.check(arguments, "params.arguments")
-        message = "This is not a request of the protocol: see its jsonrpc, id, method and params."
-        error = ErrorData(code=INVALID_REQUEST, message=message)
+        error = ErrorData(
+            code=INVALID_REQUEST,
+            message="This is not a request of the protocol: see its jsonrpc, id, method and params.",
+        )
     except InvalidInput as refusal:
         error = ErrorData(code=INVALID_PARAMS, message=str(refusal))
     return JSONRPCError(jsonrpc="2.0", id=id if unicode.is_whole(str(id)) else None, error=error)

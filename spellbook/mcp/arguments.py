@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from spellbook.notes.labels import listed
 from spellbook.system.errors import InvalidInput
-from spellbook.verbs import aliases
+from spellbook.verbs.arguments import is_absent
 from spellbook.verbs.declare import Argument, Verb
 
 
@@ -84,7 +84,7 @@ def _type_of(of: Argument) -> Any:
 
 
 def _absent(value: object) -> object:
-    return None if aliases.is_absent(value) else value
+    return None if is_absent(value) else value
 
 
 def _decoder(most: int) -> BeforeValidator:

@@ -16,7 +16,7 @@ from spellbook.editing.write import superseding_fields
 from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp.tool_names import way_on
-from spellbook.search import newest, presentation
+from spellbook.search import newest, note_marks, presentation
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
@@ -80,13 +80,11 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
     if not result.hits:
         first, *others = result.closest
         near = [
-            line
-            for hit in others
-            for line in (f"- {layout.named(hit)}", *presentation.labels(hit, hit.properties), quoted(hit.text))
+            line for hit in others for line in (f"- {layout.named(hit)}", *presentation.labels(hit), quoted(hit.text))
         ]
         advice = f"{way_on(layout.closest)}{again}".strip()
-        lines = ["Not sure; closest:", f"1. {_lay_out(first, layout, explain)}", *near, advice, state]
-        return "\n".join(filter(None, lines))
+        head = f"Not sure; closest:\n1. {_lay_out(first, layout, explain)}"
+        return "\n".join(filter(None, (head, *near, advice, state)))
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(result.hits)} found, best first."]
     at: dict[str, int] = {}
@@ -144,15 +142,14 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: M
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields]) -> list[str]:
-    own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
     firsts = {chunk.path: chunk.id for chunk in reversed(chunks)}
 
     def lay_out(chunk: StoredChunk) -> str:
-        trust = presentation.trust(chunk) if firsts[chunk.path] == chunk.id else ""
-        mark = presentation.superseded(old[chunk.path]) if chunk.path in old else trust
-        labels = presentation.labels(chunk, own.pop(chunk.path, ""))
+        marks = note_marks.of(chunk)
+        trust, own = (marks.trust, marks.properties) if firsts[chunk.path] == chunk.id else ("", "")
+        stands = presentation.superseded(old[chunk.path]) if chunk.path in old else trust
         head = f"{_head(chunk)} hash: {chunk.hash}"
-        return "\n".join(filter(None, (head, mark, *labels, quoted(chunk.text.strip()))))
+        return "\n".join(filter(None, (head, stands, *marks.lines(own), quoted(chunk.text.strip()))))
 
     parts, left, room = _fitting(chunks, room, lay_out, lambda part: tokens_of([part]))
     if left:
@@ -162,7 +159,7 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[s
             for chunk in left[:_MOST_POINTERS]
         ]
         lacks = f"{counted(len(left), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
-        parts.append("\n".join([lacks, *_first_that_fit(pointers, room - MORE_TOKENS)]))
+        parts.append("\n".join([lacks, *first_that_fit(pointers, room - MORE_TOKENS)]))
     return parts
 
 
@@ -187,7 +184,7 @@ def topic_json(
     name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink], old: Mapping[str, Fields]
 ) -> Fields:
     """Return what `topic` returns, for JSON: the chunks that fit, and `left_out`, which names the others."""
-    linked = _first_that_fit((each._asdict() for each in backlinks), int(max_tokens * _AROUND))
+    linked = first_that_fit((each._asdict() for each in backlinks), int(max_tokens * _AROUND))
     return {"topic": name, **_read_json(chunks, max_tokens - size_of(linked), old), "backlinks": linked}
 
 
@@ -196,8 +193,8 @@ def shown_json(
 ) -> Fields:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
     lists = near.as_dict()
-    around = {name: _first_that_fit(rows, int(max_tokens * _AROUND / len(lists))) for name, rows in lists.items()}
-    meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
+    around = {name: first_that_fit(rows, int(max_tokens * _AROUND / len(lists))) for name, rows in lists.items()}
+    meta = dict(first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - size_of(around) - size_of(meta)
     standing = privacy.standing(chunks[0].meta, chunks[0].updated).as_dict()
     return {"id": id, "path": chunks[0].path, **standing, "meta": meta, **_read_json(chunks, room, old), **around}
@@ -206,29 +203,29 @@ def shown_json(
 def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields]) -> Fields:
     def lay_out(chunk: StoredChunk) -> Fields:
         row = presentation.chunk_fields(chunk)
-        text = fence(row.pop("text").strip(), chunk)
+        text = fence(row.pop("text").strip(), note_marks.of(chunk).origin)
         return {**row, **({"superseded_by": old[chunk.path]} if chunk.path in old else {}), "text": text}
 
     rows, left, room = _fitting(chunks, room, lay_out, size_of)
     named = [{"id": each.id, "line": each.line, "tokens": estimate_tokens(each.text)} for each in left[:_MOST_POINTERS]]
-    more = {"left_out": _first_that_fit(named, room), "left_out_count": len(left)} if left else {}
+    more = {"left_out": first_that_fit(named, room), "left_out_count": len(left)} if left else {}
     return {"chunks": rows, **more}
-
-
-def _first_that_fit(rows: Iterable[T], room: int) -> list[T]:
-    """Return the first rows that fit into `room` tokens as JSON."""
-    kept: list[T] = []
-    for row in rows:
-        room -= size_of(row)
-        if room < 0:
-            break
-        kept.append(row)
-    return kept
 
 
 def size_of(value: object) -> int:
     """Return an upper estimate of the tokens of a value as JSON."""
     return estimate_tokens(json_of(value)) + 2
+
+
+def first_that_fit(rows: Iterable[T], room: int, size: Callable[[T], int] = size_of) -> list[T]:
+    """Return the first rows that fit into `room` by their `size`, which is in tokens as JSON by default."""
+    kept: list[T] = []
+    for row in rows:
+        room -= size(row)
+        if room < 0:
+            break
+        kept.append(row)
+    return kept
 
 
 def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
@@ -237,7 +234,7 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
     for note in listed:
         why = "; ".join(note.why if isinstance(note, Related) else note.relations)
         reason = f": {flat(why)}" if why else ""
-        title = f"{presentation.stated(note.title, note.untrusted)}{', untrusted' if note.untrusted else ''}"
+        title = f"{note_marks.stated(note.title, note.untrusted)}{', untrusted' if note.untrusted else ''}"
         line = f"- [{title}] id: {exact(note.id)} ({exact(note.path)}){reason}"
         if tokens_of([*lines, line]) > room - MORE_TOKENS:
             lines.append(f"- … {len(listed) - len(lines) + 1} more")
@@ -252,8 +249,8 @@ def recent(listed: Recent, offset: int) -> str:
         return f"No notes here; {listed.total} in all."
     shown = f"Notes {offset + 1} to {offset + len(listed.notes)} of {listed.total}, newest first."
     lines = [
-        f"- {newest.date_of(one)[:10]} {presentation.title_of(one)} id: {exact(one.note)} {presentation.filed_of(one)}"
-        for one in listed.notes
+        f"- {newest.date_of(one)[:10]} {marks.title} id: {exact(one.note)} {marks.filed}"
+        for one, marks in zip(listed.notes, map(note_marks.of, listed.notes), strict=True)
     ]
     return "\n".join([shown, *lines])
 
@@ -271,17 +268,17 @@ def fence_texts(answer: Answer) -> Answer:
 
 def fence_hit(hit: Hit) -> Hit:
     """Return a hit for JSON, in which texts from outside are fenced and labelled."""
-    beside = {side: {**one, "line": fence(one["line"], hit)} for side, one in hit.neighbours.items()}
-    return replace(hit, text=fence(hit.text, hit), properties=fence(hit.properties, hit), neighbours=beside)
+    label = hit.marks.origin
+    beside = {side: {**one, "line": fence(one["line"], label)} for side, one in hit.neighbours.items()}
+    return replace(hit, text=fence(hit.text, label), properties=fence(hit.properties, label), neighbours=beside)
 
 
 def _head(chunk: StoredChunk) -> str:
-    return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
+    return f"[{note_marks.of(chunk).titles}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
-def fence(text: str, by: Hit | StoredChunk) -> str:
-    """Return a text of the note of a hit or a chunk for JSON, fenced and labelled if it comes from outside."""
-    label = presentation.outside(by)
+def fence(text: str, label: str) -> str:
+    """Return a text for JSON, fenced and with the label that its note's `origin` is; as it is without one."""
     if not text or not label:
         return text
     tildes = fence_of(text, "~")

@@ -10,7 +10,7 @@ from spellbook.index.catalog.rows import Topic
 from spellbook.index.filters import fold
 from spellbook.mcp import render
 from spellbook.mcp.tool_names import way_on
-from spellbook.search import presentation, toc
+from spellbook.search import note_marks, toc
 from spellbook.search.question import State
 from spellbook.search.toc import Category, TopicSummary
 from spellbook.text.quoting import counted, flat, json_of
@@ -52,35 +52,35 @@ def as_json(categories: Sequence[Category], max_tokens: int, about: Callable[[To
     """
     listing: dict[str, Any] = {"categories": [], **toc.totals(categories)}
     room = max_tokens - render.size_of({**listing, "truncated": True, "left_out": {"categories": 0, "topics": 0}})
-    half = room // 2
-    for category in categories:
-        row = {
-            "id": category.name,
-            "name": category.name,
-            "description": category.description,
-            "topic_count": len(category.topics),
-        }
-        if (left := half - render.size_of({**row, "topics": []})) < 0 and listing["categories"]:
-            break
-        room = room - half + left
-        half = left
-        listing["categories"].append({**row, "topics": []})
-    turns = sorted(_largest(categories[: len(listing["categories"])]), key=lambda each: each[1])
-    shown = 0
+    rows = [_category_row(category) for category in categories]
+    shown = render.first_that_fit(rows, room // 2) or rows[:1]
+    room -= render.size_of(shown)
+    missing = {"categories": len(rows) - len(shown), "topics": listing["total_topics"]}
+    turns = sorted(_largest(categories[: len(shown)]), key=lambda each: each[1])
     for at, _, topic in turns[: max_tokens // render.MORE_TOKENS]:  # no topic takes less
         if (cost := render.size_of(row := _topic_row(topic, about(topic)))) <= room:
-            room = room - cost
-            shown = shown + 1
-            listing["categories"][at]["topics"].append(row)
-    missing = {"categories": len(categories) - len(listing["categories"]), "topics": listing["total_topics"] - shown}
-    return {**listing, **({"truncated": True, "left_out": missing} if any(missing.values()) else {})}
+            room -= cost
+            missing["topics"] -= 1
+            shown[at]["topics"].append(row)
+    cut = {"truncated": True, "left_out": missing} if any(missing.values()) else {}
+    return {**listing, "categories": shown, **cut}
+
+
+def _category_row(category: Category) -> dict[str, Any]:
+    return {
+        "id": category.name,
+        "name": category.name,
+        "description": category.description,
+        "topic_count": len(category.topics),
+        "topics": [],
+    }
 
 
 def _topic_row(topic: Topic, main: TopicSummary) -> dict[str, Any]:
     return {
-        "id": presentation.filed(topic.category, topic.topic),
-        "title": (presentation.cut(main.title) if main.is_outside else main.title) or topic.topic,
-        "summary": presentation.cut(main.summary) if main.is_outside else main.summary,
+        "id": note_marks.filed(topic.category, topic.topic),
+        "title": (note_marks.cut(main.title) if main.is_outside else main.title) or topic.topic,
+        "summary": note_marks.cut(main.summary) if main.is_outside else main.summary,
         "category": topic.category,
         "chunk_count": topic.chunks,
         "keywords": [*topic.keywords[:_MOST_KEYWORDS]],
@@ -152,7 +152,7 @@ def _names_line(category: Category, names: int) -> str:
 
 
 def _category_name(category: Category) -> str:
-    return presentation.category_of(category.name, category.is_outside) or "(no category)"
+    return note_marks.category_of(category.name, category.is_outside) or "(no category)"
 
 
 def _heading(category: Category) -> str:
@@ -162,16 +162,16 @@ def _heading(category: Category) -> str:
 
 
 def _topic_name(topic: Topic) -> str:
-    named = presentation.stated(topic.topic, topic.is_outside) or "(top folder)"
-    return f"{named}{presentation.UNTRUSTED if topic.is_outside else ''}"
+    named = note_marks.stated(topic.topic, topic.is_outside) or "(top folder)"
+    return f"{named}{note_marks.UNTRUSTED if topic.is_outside else ''}"
 
 
 def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
     """Return the line of a topic with its title, summary and keywords."""
     main = about(topic)
     title = main.title if fold(main.title) not in fold(topic.topic) else ""
-    stated = (presentation.stated(text, main.is_outside) for text in (title, main.summary))
-    words = [presentation.stated(word, topic.is_outside) for word in topic.keywords[:_MOST_KEYWORDS]]
-    mark = presentation.UNTRUSTED if main.is_outside and not topic.is_outside else ""
+    stated = (note_marks.stated(text, main.is_outside) for text in (title, main.summary))
+    words = [note_marks.stated(word, topic.is_outside) for word in topic.keywords[:_MOST_KEYWORDS]]
+    mark = note_marks.UNTRUSTED if main.is_outside and not topic.is_outside else ""
     row = f"- {_topic_name(topic)} ({topic.chunks}, {topic.updated[:10]}){mark}"
     return ": ".join(filter(None, (row, *stated))) + (f" [{', '.join(words)}]" if words else "")

@@ -1,8 +1,4 @@
-"""
-Shared by all toolsets: declaring, adding and running tools, their annotations, and their answers.
-
-`render` is imported at the first answer: at the start it would delay the answer to `initialize` by 10 %.
-"""
+"""Shared by all toolsets: declaring, adding and running tools, their annotations, and their answers."""
 
 from __future__ import annotations
 
@@ -15,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.from_thread
 import anyio.to_thread
@@ -30,17 +25,10 @@ from spellbook.mcp.arguments import signature
 from spellbook.mcp.tool_names import agent_of, way_on
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import Conflict, SpellbookError, shown_error
-from spellbook.system.lazy import lazy
 from spellbook.system.threads import computing
 from spellbook.text.quoting import flat, json_of, one_line, quoted
 from spellbook.verbs import declare as verbs
 from spellbook.verbs.declare import Verb
-
-if TYPE_CHECKING:
-    from spellbook.mcp import render as render
-    from spellbook.mcp import table_of_contents as table_of_contents
-else:
-    render, table_of_contents = lazy("spellbook.mcp", "render", "table_of_contents")
 
 _TAKES_NOTHING = verbs.verb("")
 _RUN = os.urandom(16)
@@ -54,11 +42,6 @@ CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world
 
 _BETWEEN = 0.1
 """Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
-
-
-def load() -> None:
-    """Import the layouts of most answers now, before one is asked for."""
-    import_module("spellbook.mcp.table_of_contents")
 
 
 def as_text(error: SpellbookError, *, is_limited: bool) -> str:

@@ -26,6 +26,7 @@ from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index, Progress
 from spellbook.memories import claude_memory
 from spellbook.notes.files import Fault
+from spellbook.search import note_marks
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.scores import Hit
 from spellbook.settings import paths
@@ -304,12 +305,12 @@ def _search(wiki: Wiki, query: str, options: SearchOptions) -> Answer:
 def _shown(wiki: Wiki, answer: Answer, titles: Mapping[str, str]) -> Answer:
     """Return a wiki's answer with its paths as shown, and with `titles` by the paths in it."""
 
-    def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        places = [(wiki.shown(hit.path), titles.get(hit.path, hit.title)) for hit in hits]
-        named = zip(hits, places, strict=True)
-        return tuple(replace(hit, chunk=hit.chunk._replace(path=path, title=title)) for hit, (path, title) in named)
+    def shown(hit: Hit) -> Hit:
+        chunk = hit.chunk._replace(path=wiki.shown(hit.path), title=titles.get(hit.path, hit.title))
+        return replace(hit, chunk=chunk, marks=note_marks.of(chunk))
 
-    return replace(answer, hits=shown(answer.hits), closest=shown(answer.closest), unmatched=())
+    hits, closest = (tuple(map(shown, some)) for some in (answer.hits, answer.closest))
+    return replace(answer, hits=hits, closest=closest, unmatched=())
 
 
 def _merge(answers: Sequence[Answer], limit: int) -> Answer:

@@ -21,7 +21,6 @@ from spellbook.index.filters import NO_GUIDES, validity
 from spellbook.index.opened import Index
 from spellbook.memories.session_briefing import HEAD
 from spellbook.search import related
-from spellbook.search.presentation import is_outside
 from spellbook.search.question import question
 from spellbook.search.words import QueryWord, parse
 from spellbook.system.lazy import regex
@@ -101,7 +100,7 @@ def _of_text(index: Index, prompt: str) -> list[Passage]:
         for word in rare:
             for number, _ in catalog.match_among(str(word.part), list(scores)):
                 shared[number].append(word)
-        chunks = [chunk for chunk in catalog.by_number(list(scores)) if not is_outside(chunk)]
+        chunks = [chunk for chunk in catalog.by_number(list(scores)) if not privacy.is_untrusted(chunk.meta)]
         old = related.standing(index, chunks)
     # A word that the vault lacks weighs as much as the rarest that it has, not more: a polite one says nothing.
     heaviest = max(word.weight for word in rare)

@@ -22,8 +22,9 @@ from spellbook.index.project_name import project_names
 from spellbook.notes import decision_text as form
 from spellbook.notes import dialogue
 from spellbook.notes.labels import CHECKPOINT, DECISION
-from spellbook.search import newest
-from spellbook.search.presentation import cut, is_outside, is_session, waiting
+from spellbook.search import newest, note_marks
+from spellbook.search.note_marks import cut
+from spellbook.search.presentation import waiting
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text.quoting import counted, exact, flat, quoted, shortened
 from spellbook.text.terms import estimate_tokens
@@ -243,7 +244,7 @@ def preferences(index: Index) -> tuple[StoredChunk, ...]:
 
 def due_for_review(index: Index) -> tuple[StoredChunk, ...]:
     """Return the notes that are due for review and that the person or their agents wrote, the longest due first."""
-    due = (chunk for chunk in newest.reviews(index, due=True) if not (is_outside(chunk) or is_session(chunk)))
+    due = (chunk for chunk in newest.reviews(index, due=True) if not note_marks.of(chunk).origin)
     return tuple(due)[:_MOST_LISTED]
 
 
@@ -286,7 +287,7 @@ def _undecided(index: Index) -> newest.Recent:
 
 
 def _own(listed: newest.Recent) -> tuple[StoredChunk, ...]:
-    return tuple(chunk for chunk in listed.notes if not is_outside(chunk))
+    return tuple(chunk for chunk in listed.notes if not privacy.is_untrusted(chunk.meta))
 
 
 def named(chunk: StoredChunk) -> str:

@@ -38,11 +38,12 @@ MOST_ALIKE = 20
 
 
 class QueryText(NamedTuple):
-    """A text of a question, with its unit vector and the second encoder's (int8); None where it has none."""
+    """A text of a question, with its unit vector and the second encoder's (int8), or None; from the cache or not."""
 
     text: str
     vector: Vectors | None = None
     second: Bytes | None = None
+    is_cached: bool = False
 
 
 class QueryTexts:
@@ -52,25 +53,23 @@ class QueryTexts:
         self._index, self._guard = index, threading.Lock()
         self._known: OrderedDict[str, QueryText] = OrderedDict()
 
-    def read(self, question: Question, time: When | None, reasons: list[str]) -> tuple[list[QueryText], bool]:
+    def read(self, question: Question, time: When | None, reasons: list[str]) -> list[QueryText]:
         """
-        Return the texts of a question, itself first, and whether its vector was cached.
+        Return the texts of a question, itself first.
 
         Words of `time` are looked for as words alone. A text has no vectors if it is asked by words alone, or if the
         model fails, which `reasons` then say.
         """
         if question.mode == "keyword":
-            return [QueryText(question.text)], False  # which has no further texts
-        meant = time.rest if time else question.text
-        is_cached = meant in self._known
-        first = self._embedded(meant, reasons)._replace(text=question.text)
-        return [first, *(self._embedded(text, reasons) for text in question.also)], is_cached
+            return [QueryText(question.text)]  # which has no further texts
+        first = self._embedded(time.rest if time else question.text, reasons)._replace(text=question.text)
+        return [first, *(self._embedded(text, reasons) for text in question.also)]
 
     def _embedded(self, text: str, reasons: list[str]) -> QueryText:
         with self._guard:
             if known := self._known.get(text):
                 self._known.move_to_end(text)
-                return known
+                return known._replace(is_cached=True)
         try:
             vector = self._index.embedder.embed_query(text)
             self._index.fits(len(vector))
@@ -107,14 +106,13 @@ class Gathering:
     The candidates that the texts of a question, itself first, find in an index; best first once they are ranked.
 
     All meet `limits`. `counts` are those of the index, `guides` the chunks left out because they are of guides. `time`
-    is the time that the question names. `is_cached` says whether the question's vector was cached. `reasons` say why
+    is the time that the question names. `reasons` say why
     candidates may be missing; a caller who does not see `sees_reasons` is told of no model and no service.
     """
 
     question: Question
     limits: Sequence[Condition]
     time: When | None
-    is_cached: bool
     counts: Counts
     guides: int
     lookups: Sequence[Lookup]
@@ -168,8 +166,6 @@ def gather(
     reasons: Reasons,
     time: When | None = None,
     wanted: Sequence[int] = (),
-    *,
-    is_cached: bool = False,
 ) -> Gathering:
     """Find candidates, in no order and without a score; the chunks `wanted`, by number, are among them."""
     catalog = loaded.catalog
@@ -193,7 +189,7 @@ def gather(
     # Sessions may be many, and fill all the places.
     if question.has_few_sessions and any(is_session(one.chunk.meta) for one in found):
         found = candidates((*limits, ON_PURPOSE), [one.chunk.number for one in found])
-    return Gathering(question, limits, time, is_cached, counts, guides, lookups, found, reasons, not loaded.index.sees)
+    return Gathering(question, limits, time, counts, guides, lookups, found, reasons, not loaded.index.sees)
 
 
 def _comparable(loaded: LoadedIndex, texts: Sequence[QueryText], reasons: Reasons) -> Sequence[QueryText]:
@@ -240,16 +236,11 @@ class Lookup:
             query = parse(text.text, synonyms.of(config.words_of or config.vault))
         most = weights.WORDS if is_first else weights.WORDS_OF_FURTHER
         self.words = Words(loaded, query, total, guides, most, stems if stems != query else None)
-
-    @property
-    def is_both(self) -> bool:
+        self.is_both = self.is_by_words and text.vector is not None
         """Whether the text is asked by words and by meaning."""
-        return self.is_by_words and self.text.vector is not None
-
-    @property
-    def expected(self) -> float | None:
+        self.expected = self.words.known if self.is_by_words else None
         """The share, 0..1 by weight, of the text's words that the vault has; None if it is not asked by words."""
-        return self.words.known if self.is_by_words else None
+        self._scale = () if text.vector is None else question_scale(loaded.index.embedder)
 
     def by_meaning(
         self, limits: Sequence[Condition], wanted: int, reasons: Reasons, time: When | None, *, pending: bool
@@ -274,10 +265,9 @@ class Lookup:
         self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: Reasons
     ) -> dict[int, tuple[StoredChunk, Leg]]:
         """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Nearest.chunks`."""
-        scale = question_scale(self._loaded.index.embedder)
         found: dict[int, tuple[StoredChunk, Leg]] = {}
         for chunks, cosine in self._loaded.nearest.chunks(vector, limits, wanted, reasons):
-            leg = Leg(len(found) + 1, score(cosine, scale))
+            leg = Leg(len(found) + 1, score(cosine, self._scale))
             found |= {chunk.number: (chunk, leg) for chunk in chunks}
         return found
 
@@ -293,11 +283,10 @@ class Lookup:
             labels = (key for note in about.values() for _, key, _ in note.labels)
             by_second = self._by_second(dict.fromkeys((*(chunk.key for chunk in chunks), *labels)), rows)
             shares = self.words.shares(self._loaded, {path: (note.first, note.last) for path, note in about.items()})
-            scale = self._scale
-            notes = {path: _of_note(note, scale, by_second, shares.get(path)) for path, note in about.items()}
+            notes = {path: _of_note(note, self._scale, by_second, shares.get(path)) for path, note in about.items()}
         # With one leg alone no credit is given for another language.
         own = Writing(self.text.text if self.is_both else "")
-        expected, matches = self.expected, []
+        matches = []
         for chunk, writing in zip_longest(chunks, written):
             leg = self.words.legs.get(chunk.number)
             second, foreign = by_second.get(chunk.key), 0.0
@@ -307,22 +296,19 @@ class Lookup:
             note = notes.get(chunk.path, NOTHING)
             if chunk.ordinal and chunk.category == SESSION:
                 note = note._replace(title=None)
-            matches.append(Match(near.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
+            matches.append(Match(near.get(chunk.number), leg, foreign, note, second, self.expected, self.text.text))
         return matches
-
-    @property
-    def _scale(self) -> Scale:
-        """The scale of questions' cosines; a service that is down may not have one yet."""
-        return () if self.text.vector is None else question_scale(self._loaded.index.embedder)
 
     def _scores(self, chunks: Sequence[StoredChunk]) -> dict[int, Leg]:
         """Return the legs by meaning of the chunks that were found near, and of these, by number."""
         scores = {number: leg for number, (_, leg) in self.semantic.items()}
         if self.text.vector is None:
             return scores
-        scale, others = self._scale, [chunk for chunk in chunks if chunk.number not in scores]
+        others = [chunk for chunk in chunks if chunk.number not in scores]
         cosines = self._loaded.nearest.cosines(self.text.vector, [chunk.key for chunk in others])
-        return scores | {one.number: Leg(0, score(cosines[one.key], scale)) for one in others if one.key in cosines}
+        return scores | {
+            one.number: Leg(0, score(cosines[one.key], self._scale)) for one in others if one.key in cosines
+        }
 
     def _by_second(self, keys: Iterable[str], rows: dict[str, bytes]) -> Mapping[str, float]:
         """Return the scores by the second encoder of the texts that it knows, by key; `rows` are completed."""

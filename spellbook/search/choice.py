@@ -128,26 +128,21 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: 
         return candidate
 
     while left and len(chosen) < limit:
-        # Candidates without a cost are in order: the best is the first of them, or one with a cost before it.
-        at, best = -1, None
         sessions = sum(is_session(one.chunk.meta) for one in chosen)
         is_full = few and len(chosen) < weights.FIRST_HITS and sessions >= weights.MOST_SESSIONS
-        for i, candidate in enumerate(left):
-            if is_full and is_session(candidate.chunk.meta):
-                continue
-            now = priced(candidate)
-            if best is None or now.score > best.score:
-                at, best = i, now
-            if now is candidate:
+        near: list[Candidate] = []
+        for one in (one for one in left if not (is_full and is_session(one.chunk.meta))):
+            near.append(priced(one))
+            if near[-1] is one:  # those without a cost are in order: the best is the first of them, or before it
                 break
-        if best is None:
+        if not near:
             break
-        del left[at]
+        best = max(near, key=lambda one: one.score)
         path = best.chunk.path
+        chosen.append(best)
         places[unit(best.chunk)] += 1
         hits[path] += 1
         texts.setdefault(best.chunk.key, path)
-        chosen.append(best)
-        if hits[path] == per_note:
-            left = [other for other in left if other.chunk.path != path]
+        is_done = hits[path] == per_note
+        left = [one for one in left if one.chunk is not best.chunk and not (is_done and one.chunk.path == path)]
     return chosen

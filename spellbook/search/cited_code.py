@@ -11,7 +11,6 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,8 +72,10 @@ def cite(sources: Sequence[object], chosen: Mapping[str, str]) -> tuple[list[dic
             cited = _parsed(resource)
             lines = _read(root, cited.path) if cited else None
             if cited is None or lines is None or cited.last > len(lines):
-                hint = "Name lines of a file of the project: src/retry.py#L10-L20. Nothing was written."
-                raise InvalidInput(f"{resource!r:.200} cannot be cited.", hint)
+                raise InvalidInput(
+                    f"{resource!r:.200} cannot be cited.",
+                    "Name lines of a file of the project: src/retry.py#L10-L20. Nothing was written.",
+                )
             about["sha256"] = _hash(lines[max(0, cited.first - 1) : cited.last or len(lines)])
         made.append(about)
     is_code = any("sha256" in each for each in made)
@@ -100,28 +101,19 @@ def _remarks(meta: Mapping[str, Any], root: str) -> Iterator[str]:
         if not isinstance(source, Mapping) or not isinstance(source.get("sha256"), str):
             continue
         if cited := _parsed(str(source.get("resource") or "")):
-            place = _place(root, cited.path)
-            try:
-                status = os.stat(place) if place else None
-            except OSError:
-                status = None
-            if status is None:
+            place, lines = _place(root, cited.path), _read(root, cited.path)
+            first = None if lines is None else _found(lines, cited, source["sha256"])
+            if place is None or not os.path.exists(place):
                 yield f"the cited {exact(cited.path)} is gone"
-                continue
-            first = _found(root, cited, source["sha256"], status.st_mtime_ns, status.st_size)
-            if first is None:
+            elif first is None:
                 yield f"{exact(cited.path)} changed since it was cited"
             elif first != cited.first:
                 last = first + cited.last - cited.first
                 yield f"{exact(cited.path)}#L{first}-L{last} now, cited as L{cited.first}-L{cited.last}"
 
 
-@lru_cache(512)
-def _found(root: str, cited: _Lines, wanted: str, mtime_ns: int, size: int) -> int | None:
-    """Return the first line of cited lines in their file as it is now, 0 for the whole file, None if it lacks them."""
-    lines = _read(root, cited.path)
-    if lines is None:
-        return None
+def _found(lines: Sequence[str], cited: _Lines, wanted: str) -> int | None:
+    """Return the first line of cited lines among those of their file, 0 for the whole file, None if it lacks them."""
     if not cited.first:
         return 0 if _hash(lines) == wanted else None
     count = cited.last - cited.first + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -69,106 +69,94 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     """Explain the answer to `question`, or why the chunk or note `id` is or is not in it. Raises MemoryNotFound."""
     wanted = [chunk.number for chunk in lookup.named(index, id)[0]] if id else []
     ranked = searcher.rank(question, wanted)
-    verdicts = _Verdicts.of(index, ranked, wanted)
+    refused = _refused(index, ranked, wanted)
+    # A title above the text of its note is a hit by its words alone.
+    may = (
+        one
+        for one in choice.hits(ranked)
+        if one.chunk.key != NO_TEXT or one.keyword or len(index.catalog.at(one.chunk.path)) == 1
+    )
+    passed = {one.chunk.number: one for one in may if one.chunk.number not in refused}
+    chosen = choice.choose([*passed.values()], question.limit, question.per_note, few=question.has_few_sessions)
+    hits = {one.chunk.number: one for one in chosen}
+    closest = {one.chunk.number for one in ([] if hits else choice.nearly(ranked))}
     shown = [one for one in ranked.candidates if one.chunk.number in wanted]
     if not wanted:
-        rest = [one for one in ranked.candidates if one.chunk.number not in verdicts.chosen]
-        shown = [*verdicts.chosen.values(), *rest[: max(0, _SHOWN - len(verdicts.chosen))]]
+        rest = [one for one in ranked.candidates if one.chunk.number not in hits]
+        shown = [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
+
+    def verdict(one: Candidate) -> str:
+        """Return why a candidate is no hit."""
+        number = one.chunk.number
+        if key := refused.get(number):
+            is_guide = key == NO_GUIDES.key
+            return "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
+        if one.chunk.key == NO_TEXT:
+            return "it has no text but a title"
+        if number in passed:
+            return _beyond(question, one, chosen)
+        reason = _refusal(ranked, one, weights.WEAK if passed else choice.least(choice.compared(ranked)))
+        return f"a closest note: {reason}" if number in closest else reason
+
+    def row(one: Candidate) -> ExplainedChunk:
+        if hit := hits.get(one.chunk.number):  # whose score has the costs of its place
+            place = chosen.index(hit) + 1
+            return _row(index, ranked, hit, place, f"hit {place}")
+        return _row(index, ranked, one, None, verdict(one))
+
     return Explanation(
         question.text,
         question.mode,
         ranked.first.words.words,
         ranked.first.expected,
         len(ranked.candidates),
-        tuple(_row(index, ranked, verdicts, one) for one in shown[:_MOST_SHOWN]),
+        tuple(map(row, shown[:_MOST_SHOWN])),
         state(index, ranked.counts, ranked.reason).as_dict(),
         index.catalog.unmatched(question.conditions, index.visible),
         ranked.time.reason if ranked.time else "",
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdicts:
-    """
-    How candidates fared, by their chunks' numbers.
-
-    `refused` has the key of the first condition that a chunk does not meet. Some `passed`, of which some were `chosen`,
-    best first; where none was, some are `closest`.
-    """
-
-    ranked: Gathering
-    refused: Mapping[int, str]
-    passed: Set[int]
-    chosen: Mapping[int, Candidate]
-    closest: Set[int]
-
-    @classmethod
-    def of(cls, index: Index, ranked: Gathering, wanted: Sequence[int]) -> _Verdicts:
-        """Return them; only the chunks `wanted` may be among the candidates without meeting the filter."""
-        question, refused = ranked.question, {}
-        for one in (each for each in ranked.candidates if each.chunk.number in wanted):
-            unmet = (limit.key for limit in ranked.limits if one.chunk.path not in index.catalog.paths([limit]))
-            refused[one.chunk.number] = next(unmet, "")
-        # A title above the text of its note is a hit by its words alone.
-        may = (
-            one
-            for one in choice.hits(ranked)
-            if one.chunk.key != NO_TEXT or one.keyword or len(index.catalog.at(one.chunk.path)) == 1
-        )
-        passed = [one for one in may if not refused.get(one.chunk.number)]
-        chosen = choice.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
-        closest = [] if chosen else choice.nearly(ranked)
-        numbers = ({one.chunk.number for one in some} for some in (passed, closest))
-        return cls(ranked, refused, next(numbers), {one.chunk.number: one for one in chosen}, next(numbers))
-
-    def place(self, number: int) -> int | None:
-        """Return the rank of a chunk among the hits, None if it is none."""
-        return [*self.chosen].index(number) + 1 if number in self.chosen else None
-
-    def verdict(self, one: Candidate) -> str:
-        """Return why a candidate is a hit, or why not."""
-        question, number = self.ranked.question, one.chunk.number
-        if key := self.refused.get(number):
-            is_guide = key == NO_GUIDES.key
-            return "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
-        if place := self.place(number):
-            return f"hit {place}"
-        if one.chunk.key == NO_TEXT:
-            return "it has no text but a title"
-        if number in self.passed:
-            places = sum(each.chunk.path == one.chunk.path for each in self.chosen.values())
-            if places and places == question.per_note:
-                return f"beyond {counted(question.per_note, 'section')} of one note"
-            is_full = len(self.chosen) == question.limit
-            return f"beyond the limit of {question.limit}" if is_full else weights.SESSION
-        least = weights.WEAK if self.passed else choice.least(choice.compared(self.ranked))
-        reason = _refusal(question, self.ranked, one, least)
-        return f"a closest note: {reason}" if number in self.closest else reason
+def _refused(index: Index, ranked: Gathering, wanted: Sequence[int]) -> dict[int, str]:
+    """Return the first condition that a chunk, by number, does not meet; only those `wanted` may meet none."""
+    refused: dict[int, str] = {}
+    for one in (each for each in ranked.candidates if each.chunk.number in wanted):
+        for limit in ranked.limits:
+            if one.chunk.path not in index.catalog.paths([limit]):
+                refused.setdefault(one.chunk.number, limit.key)
+    return refused
 
 
-def _row(index: Index, ranked: Gathering, verdicts: _Verdicts, candidate: Candidate) -> ExplainedChunk:
+def _beyond(question: Question, one: Candidate, chosen: Sequence[Candidate]) -> str:
+    """Return why a candidate that may be a hit is none beside those that were `chosen`."""
+    places = sum(each.chunk.path == one.chunk.path for each in chosen)
+    if places and places == question.per_note:
+        return f"beyond {counted(question.per_note, 'section')} of one note"
+    return f"beyond the limit of {question.limit}" if len(chosen) == question.limit else weights.SESSION
+
+
+def _row(index: Index, ranked: Gathering, one: Candidate, place: int | None, verdict: str) -> ExplainedChunk:
     words = {
         terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', "")): word.expression
         for word in ranked.first.words.words
     }
     # Ask the index: it matches a word by its stem, or by a part of a name.
-    number, match = candidate.chunk.number, index.catalog.match_among
+    match, number = index.catalog.match_among, one.chunk.number
     has = [label for label, expression in words.items() if match(str(expression), [number])]
-    candidate = verdicts.chosen.get(number, candidate)  # whose score has the costs of its place
     return ExplainedChunk(
-        **asdict(candidate.chunk.place),
-        place=verdicts.place(number),
-        verdict=verdicts.verdict(candidate),
-        score=candidate.score,
-        evidence=round(candidate.evidence(), 4) if ranked.first.text.vector is not None else None,
-        legs=candidate.legs,
-        adjustments=candidate.adjustments,
+        **asdict(one.chunk.place),
+        place=place,
+        verdict=verdict,
+        score=one.score,
+        evidence=round(one.evidence(), 4) if ranked.first.text.vector is not None else None,
+        legs=one.legs,
+        adjustments=one.adjustments,
         words=tuple(has),
         lacks=tuple(label for label in words if label not in has),
     )
 
 
-def _refusal(question: Question, ranked: Gathering, candidate: Candidate, least: float) -> str:
+def _refusal(ranked: Gathering, candidate: Candidate, least: float) -> str:
     """Return why a chunk within the filter is no hit; `least` is the evidence that it needed."""
     note = (
         "; its text is not embedded yet" if candidate.semantic is None and ranked.first.text.vector is not None else ""
@@ -177,8 +165,8 @@ def _refusal(question: Question, ranked: Gathering, candidate: Candidate, least:
         return f"neither its meaning nor its words match{note}"
     if ranked.first.words.quotes and not candidate.keyword:
         return "it does not contain the quoted text"
-    if question.min_score is not None:
-        return f"its score is below {question.min_score:g}"
+    if ranked.question.min_score is not None:
+        return f"its score is below {ranked.question.min_score:g}"
     if candidate.evidence() >= least:
         return "its score is far below the best"
     return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"

@@ -19,7 +19,7 @@ from spellbook.system.errors import InvalidInput
 _MOST_REVIEWS = 1_000
 """Review dates, and notes with one, that are searched."""
 
-_SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance")
+_SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance", "hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,12 @@ class Recent:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the list as the command line's JSON shows it."""
-        ids = ({"id": chunk.note, "chunk_id": chunk.id, "when": date_of(chunk)} for chunk in self.notes)
-        own = ({name: getattr(chunk, name) for name in (*_SHOWN, "hash")} for chunk in self.notes)
-        return {"notes": [{**id, **shown} for id, shown in zip(ids, own, strict=True)], "total": self.total}
+        notes = [
+            {"id": chunk.note, "chunk_id": chunk.id, "when": date_of(chunk)}
+            | {name: getattr(chunk, name) for name in _SHOWN}
+            for chunk in self.notes
+        ]
+        return {"notes": notes, "total": self.total}
 
 
 def recent(index: Index, limit: int, offset: int = 0, filter: Filter | None = None) -> Recent:
@@ -65,8 +68,8 @@ def living(index: Index, limit: int, filter: Filter) -> Recent:
 
 def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
     """Return the first chunks of the notes with a review date (key `review`), the next first; or only of those due."""
-    days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
-    days = [day for day in days if not due or is_due(day)]
+    known = index.catalog.commonest("review", index.visible, _MOST_REVIEWS)
+    days = [day for day, _ in known if not due or is_due(day)]
     if not days:
         return []
     named = conditions({"review": days})

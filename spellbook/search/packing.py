@@ -15,7 +15,7 @@ from spellbook.index.question_cache import LoadedIndex
 from spellbook.notes import dialogue
 from spellbook.search import related
 from spellbook.search.candidates import Gathering
-from spellbook.search.presentation import beside, head, labels, named, pointer, properties, spoken
+from spellbook.search.presentation import beside, head, labels, named, pointer, spoken
 from spellbook.search.scores import Candidate, Hit, hit_of
 from spellbook.search.words import words_in
 from spellbook.system.lazy import lazy
@@ -57,13 +57,13 @@ def completed(
     if not chosen:
         return []
     numbers = [one.chunk.number for one in chosen]
+    firsts = {one.chunk.path: one for one in reversed(chosen)}
     further: dict[str, list[StoredChunk]] = defaultdict(list)
     for one in passed:
         if one.chunk.number not in numbers:
             further[one.chunk.path].append(one.chunk)
-    own = {one.chunk.path: properties(one.chunk) for one in chosen}
     with loaded.catalog.reading():
-        linked = related.counts(loaded.catalog.links, {*own})
+        linked = related.counts(loaded.catalog.links, firsts)
         words = _words_of(loaded, ranked, numbers)
         return [
             replace(
@@ -71,10 +71,10 @@ def completed(
                 why={**hit.why, "words": words[hit.chunk.number]},
                 backlinks=linked[hit.path],
                 further=tuple(further.pop(hit.path, ())),
-                properties=own.pop(hit.path, ""),
+                properties=hit.marks.properties if one is firsts[hit.path] else "",
                 neighbours=_neighbours(loaded.catalog, hit.chunk, numbers),
             )
-            for hit in map(hit_of, chosen)
+            for one, hit in zip(chosen, map(hit_of, chosen), strict=True)
         ]
 
 
@@ -96,9 +96,12 @@ def _neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> 
     named = [one for one in near if "~" not in one.suffix and one.suffix != own] or near
     sides = [("before", one) for one in named if one.ordinal < chunk.ordinal][-1:]
     sides += [("after", one) for one in named if one.ordinal > chunk.ordinal][:1]
-    texts = {one.id: (dialogue.words(one.text) or one.text).lstrip("# ").split() for _, one in sides}
-    lines = {id: shortened(" ".join(words), _LETTERS) for id, words in texts.items()}
-    return {side: {"id": one.id, "line": lines[one.id]} for side, one in sides if one.number not in hits}
+    return {side: {"id": one.id, "line": _line(one)} for side, one in sides if one.number not in hits}
+
+
+def _line(chunk: StoredChunk) -> str:
+    """Return the beginning of an exchange's own words on one line."""
+    return shortened(" ".join((dialogue.words(chunk.text) or chunk.text).lstrip("# ").split()), _LETTERS)
 
 
 class Sentence(NamedTuple):
@@ -118,8 +121,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
     it by. `why["text"]` is whole, excerpt, pointer, or "unnamed" if not even the pointer fits; and "overturned" for a
     pointer to a note whose successor is a hit above it.
     """
-    wholes = [hit.chunk.whole for hit in hits]
-    sizes = [_marked(text) for text in wholes]
+    sizes = [_marked(hit.chunk.whole) for hit in hits]
     packed: list[Hit] = []
     above: set[str] = set()
     left = max_tokens - min(_AROUND, max_tokens // 4)
@@ -128,31 +130,31 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
     hits = [hit if need <= left else replace(hit, neighbours={}) for hit, need in zip(hits, [*needed][1:], strict=True)]
     # Pointers occur only in an answer that is too long.
     pointers = [count(pointer(hit)) + _BETWEEN for hit in hits] if sum(frames + sizes) > left else [0] * len(hits)
-    for i, (hit, uncut, size) in enumerate(zip(hits, wholes, sizes, strict=True)):
+    for i, hit in enumerate(hits):
         # Most of the budget is for texts, the first one above all, however many hits follow.
         after = min(sum(pointers[i + 1 :]), int(max_tokens * _POINTERS))
         if i == 0:
-            after = min(after, max(0, left - frames[0] - min(size, _FIRST)))
-        room = left - after - frames[i]
-        around = _marked(f"{hit.chunk.lead}\n{hit.chunk.tail}") if hit.chunk.lead or hit.chunk.tail else 0
+            after = min(after, max(0, left - frames[0] - min(sizes[0], _FIRST)))
         is_overturned = hit.why.get("superseded_by", {}).get("path") in above
-        if is_overturned:
-            text, form, used = "", "overturned", 0
-        elif size <= room:
-            text, form, used = uncut, "whole", size
-        elif room - around >= _LEAST_EXCERPT and (best := excerpt(hit.text, hit.line, room - around, weigh)):
-            text, form = framed(best, hit.chunk.lead, hit.chunk.tail), "excerpt"
-            used = _marked(text)
-        else:
-            text, form, used = "", "pointer", 0
-        without_text = count(pointer(hit)) + _BETWEEN if is_overturned else pointers[i]
-        spent = frames[i] + used if text else without_text
+        text, form = ("", "overturned") if is_overturned else _fitting(hit, left - after - frames[i], weigh)
+        spent = frames[i] + _marked(text) if text else pointers[i] or count(pointer(hit)) + _BETWEEN
         above.add(hit.path)
         if spent > left:
             form, spent, left = "unnamed", 0, 0
         left -= spent
-        packed.append(replace(hit, text=spoken(text, hit.chunk), why={**hit.why, "text": form, "tokens": count(uncut)}))
+        about = {"text": form, "tokens": count(hit.chunk.whole)}
+        packed.append(replace(hit, text=spoken(text, hit), why={**hit.why, **about}))
     return tuple(packed)
+
+
+def _fitting(hit: Hit, room: int, weigh: Weigh) -> tuple[str, str]:
+    """Return what fits of a hit's text into `room` tokens, and its form: whole, excerpt, or pointer if nothing does."""
+    chunk = hit.chunk
+    if _marked(chunk.whole) <= room:
+        return chunk.whole, "whole"
+    room -= _marked(f"{chunk.lead}\n{chunk.tail}") if chunk.lead or chunk.tail else 0
+    best = excerpt(hit.text, hit.line, room, weigh) if room >= _LEAST_EXCERPT else ""
+    return (framed(best, chunk.lead, chunk.tail), "excerpt") if best else ("", "pointer")
 
 
 def _marked(text: str) -> int:
@@ -173,12 +175,12 @@ def closest(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool
     if not fit:
         return ()
     for hit in hits[1:]:
-        room -= count("\n".join((named(hit), *labels(hit, hit.properties)))) + _BETWEEN
+        room -= count("\n".join((named(hit), *labels(hit)))) + _BETWEEN
         if room < 0:
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), weigh)
         room -= _marked(best) if best else 0
-        fit.append(replace(hit, text=spoken(best, hit.chunk), neighbours={}))
+        fit.append(replace(hit, text=spoken(best, hit), neighbours={}))
     return tuple(fit)
 
 

@@ -15,6 +15,7 @@ from spellbook.search.scores import Hit, Mode
 from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
+from spellbook.text.json_values import filled
 
 VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
 """The mode of each search verb."""
@@ -92,19 +93,16 @@ class Answer:
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
         hits = [hit.as_dict() for hit in self.hits]
+        others = [
+            asdict(hit.chunk.place) | {"score": hit.score, "text": hit.text, "properties": hit.properties}
+            for hit in self.closest[1:]
+        ]
         shown = {"query": self.query, "sure": bool(hits), "hits": hits, "found": self.found, "ms": self.ms}
-        shown["index"] = self.index.as_dict()
-        if self.also:
-            shown["also"] = list(self.also)
-        if self.closest:
-            others = [
-                asdict(hit.chunk.place) | {"score": hit.score, "text": hit.text, "properties": hit.properties}
-                for hit in self.closest[1:]
-            ]
-            shown["closest"] = [self.closest[0].as_dict(), *others]
-        if self.unmatched:
-            shown["unmatched"] = [value.as_dict() for value in self.unmatched]
-        return shown
+        return {**shown, "index": self.index.as_dict()} | filled(
+            also=list(self.also),
+            closest=[*(hit.as_dict() for hit in self.closest[:1]), *others],
+            unmatched=[value.as_dict() for value in self.unmatched],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +142,15 @@ class Question:
             raise InvalidInput("Words to be found as they are take no further texts.", "find(keywords) takes them all.")
         letters = max(len(self.text), sum(map(len, self.keywords)), *map(len, self.also))
         if letters > MOST_QUERY:
-            what = f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}."
-            raise InvalidInput(what, "Ask with a sentence, or the words that matter.")
+            raise InvalidInput(
+                f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}.",
+                "Ask with a sentence, or the words that matter.",
+            )
         if len(self.keywords) > MOST_KEYWORDS:
-            what = f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}."
-            raise InvalidInput(what, "Give the words that matter.")
+            raise InvalidInput(
+                f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}.",
+                "Give the words that matter.",
+            )
         if not 1 <= self.limit <= MOST_HITS:
             raise InvalidInput(f"limit={self.limit} is out of range.", f"Ask for 1 to {MOST_HITS} hits.")
         if self.min_score is not None and not 0 <= self.min_score <= 1:

@@ -104,8 +104,7 @@ def _half_life(chunk: StoredChunk, lives: _Lives) -> float:
     kind = "working" if is_session(chunk.meta) else chunk.meta.get("type")
     kind = next(iter(kind), "") if isinstance(kind, list) else kind
     name = kind.strip().casefold() if isinstance(kind, str) else ""
-    by_type = of_types.get(name) if name else None
-    return by_type or of_categories.get(chunk.category, of_categories[""])
+    return (name and of_types.get(name)) or of_categories.get(chunk.category, of_categories[""])
 
 
 def lower(candidates: Sequence[Candidate], inflected: Collection[int]) -> list[Candidate]:

@@ -358,8 +358,11 @@ def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -
     names |= set(map(key, names))  # an alias or an id may hold a slash, and links are stored by what is after it
     rows = stored.to(names, lines=lines)
     files = _files(stored, names if rows else ())
-    reached = ((linked, _reached(files, linked.source, linked.link)) for linked in rows)
-    return [(linked, place.path) for linked, place in reached if place and place.path in wanted]
+    return [
+        (linked, place.path)
+        for linked in rows
+        if (place := _reached(files, linked.source, linked.link)) and place.path in wanted
+    ]
 
 
 def _reached(files: Files, source: str, link: LinkRow) -> Reached | None:

@@ -9,10 +9,11 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
-from spellbook.index.privacy import Standing, standing
-from spellbook.search import weights
+from spellbook.search import note_marks, weights
+from spellbook.search.note_marks import Marks
 from spellbook.search.related import Superseded, is_superseded
 from spellbook.search.weights import Blend
+from spellbook.text.json_values import filled
 
 Mode = Literal["semantic", "keyword", "both"]
 T = TypeVar("T")
@@ -182,11 +183,10 @@ class Candidate(NamedTuple):
         return {name: _shown(leg, parts, weight) for name, (leg, parts), weight in legs if parts}
 
     @property
-    def by_text(self) -> dict[str, float]:
-        """The score by each text of a question of several."""
-        return (
-            {one.match.text: round(one.score, 4) for one in self._scored(*self.fused)} if len(self.matches) > 1 else {}
-        )
+    def texts(self) -> list[dict[str, Any]]:
+        """The score by each text of a question of several, as an answer shows them."""
+        several = self._scored(*self.fused) if len(self.matches) > 1 else ()
+        return [{"text": one.match.text, "score": round(one.score, 4)} for one in several]
 
     @property
     def adjustments(self) -> list[dict[str, Any]]:
@@ -268,9 +268,6 @@ def _legs(best: Sequence[_Scored]) -> Iterator[tuple[Leg | None, Parts]]:
     """Yield the best leg of the best texts, by meaning and by words, with the mean of each of their parts."""
     by_meaning = [(one.match.semantic, one.meaning) for one in best]
     for of_texts in (by_meaning, [(one.match.keyword, one.words) for one in best]):
-        if len(of_texts) == 1:  # as nearly always
-            yield of_texts[0]
-            continue
         leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
         names = dict.fromkeys(name for _, parts in of_texts for name in parts)
         yield leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}
@@ -309,7 +306,7 @@ class _OfChunk(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
-    A chunk that was found, its score in 0..1, why (the shares of its legs and adjustments), and its note's standing.
+    A chunk that was found, its score in 0..1, why (the shares of its legs and adjustments), and its note's marks.
 
     `text` is the shown text of the chunk, "" where an answer has no room for it. `backlinks` counts the notes that link
     to its note. On the first hit of a note, `further` are its other chunks that would be hits, best first, and
@@ -320,7 +317,7 @@ class Hit:
     score: float
     why: Mapping[str, Any]
     text: str
-    standing: Standing
+    marks: Marks
     backlinks: int = 0
     further: tuple[StoredChunk, ...] = ()
     properties: str = ""
@@ -353,7 +350,7 @@ class Hit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        values = {name: getattr(self, name) for name in _SHOWN} | self.standing.as_dict() | self.neighbours
+        values = {name: getattr(self, name) for name in _SHOWN} | self.marks.standing.as_dict() | self.neighbours
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
@@ -367,13 +364,11 @@ _SHOWN = (
 def hit_of(candidate: Candidate) -> Hit:
     """Return a candidate as a hit with its whole text."""
     chunk = candidate.chunk
-    why = {**candidate.legs, "adjustments": candidate.adjustments}
-    if by_text := candidate.by_text:
-        why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
+    why = {**candidate.legs, "adjustments": candidate.adjustments, **filled(texts=candidate.texts)}
     if candidate.superseded or is_superseded(chunk):
         by = candidate.superseded.by if candidate.superseded else None
         why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
-    return Hit(chunk, candidate.score, why, chunk.text, standing(chunk.meta, chunk.updated))
+    return Hit(chunk, candidate.score, why, chunk.text, note_marks.of(chunk))
 
 
 def outcome(chunk: StoredChunk) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 from spellbook.index.catalog.rows import inflated
+from spellbook.models.use import LANGUAGES, SCRIPTS
 from spellbook.search import weights
 from spellbook.system.lazy import regex
 from spellbook.text import languages, terms
@@ -16,12 +17,6 @@ _STEP = 4
 _NAME = regex(r"(?<=[\w,] )[A-Z]\w*")
 _CERTAIN = 1.5
 """Weight of words from which on a chunk is in their language, names aside: "to Los Angeles" is not Spanish. By hand."""
-_SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}
-_LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"}
-"""
-Languages that the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it
-takes .02 nDCG@10 from a vault of twelve languages.
-"""
 _REMEMBERED = 4_000
 """Chunks whose scripts and language are cached, about 1.5 kB each, so that their texts need not be read again."""
 
@@ -47,7 +42,7 @@ class Writing:
     def is_read(self) -> bool:
         """Whether the second encoder knows its main script and its language."""
         main = max(self.scripts, key=lambda script: self.scripts[script], default="latin")
-        return self._is_ascii or (main in _SCRIPTS and self.language in _LANGUAGES)
+        return self._is_ascii or (main in SCRIPTS and self.language in LANGUAGES)
 
     def foreign(self, chunk: Writing, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""

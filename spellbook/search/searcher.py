@@ -59,23 +59,22 @@ class Searcher:
         notes = Counter(hit.chunk.path for hit in passed)
         # The question's own words come last: their weights count, for excerpts. Without any, all of its words do.
         words = sorted((*ranked.first.words.stems, *ranked.words), key=lambda word: word in ranked.first.words.words)
-        parts = ((part, word) for word in words if word.chunks for part in (*word.same, word.part))
-        by_word = {part.text.casefold(): word.weight for part, word in parts}
+        by_word = {
+            part.text.casefold(): word.weight for word in words if word.chunks for part in (*word.same, word.part)
+        }
         weigh = packing.by_words(by_word or dict.fromkeys(terms.terms(question.text), 1.0))
-        chosen = packing.completed(self.loaded, ranked, passed, best)
-        shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
+        near = [] if best else choice.nearly(ranked)
+        hits = packing.completed(self.loaded, ranked, passed or near, best or near)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else choice.nearly(ranked)
-        closest = packing.completed(self.loaded, ranked, near, near)
         return Answer(
             question.text,
-            shown,
+            packing.pack(hits, question.max_tokens, weigh, explain=question.explain) if best else (),
             state(self._index, ranked.counts, ranked.reason),
-            closest=packing.closest(closest, question.max_tokens, weigh, explain=question.explain),
-            unmatched=self._catalog.unmatched(question.conditions, self._index.visible, paths=not shown),
+            closest=packing.closest(hits, question.max_tokens, weigh, explain=question.explain) if near else (),
+            unmatched=self._catalog.unmatched(question.conditions, self._index.visible, paths=not best),
             found=sum(min(count, question.per_note or count) for count in notes.values()),
-            is_cached=None if ranked.first.text.vector is None else ranked.is_cached,
+            is_cached=None if ranked.first.text.vector is None else ranked.first.text.is_cached,
             also=question.also,
         )
 
@@ -92,10 +91,10 @@ class Searcher:
         dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
         during = dated.low or 0.0, dated.high or now
         reasons = Reasons()
-        texts, is_cached = self.texts.read(question, time_named, reasons)
+        texts = self.texts.read(question, time_named, reasons)
 
         with self._catalog.reading():
-            found = gather(self.loaded, question, texts, limits, reasons, time_named, wanted, is_cached=is_cached)
+            found = gather(self.loaded, question, texts, limits, reasons, time_named, wanted)
             paths = {one.chunk.path for one in found.candidates}
             later = related.superseded(self._index, paths, hiding, at)
             superseded = related.superseded(self._index, paths, hiding, during[1]) if during[1] < at else later

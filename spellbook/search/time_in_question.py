@@ -54,9 +54,10 @@ class When(NamedTuple):
     @property
     def condition(self) -> Condition:
         """The range as a condition on the notes."""
-        low = None if self.first is None else instant(self.first.isoformat())
-        high = None if self.last is None else instant(f"{self.last.isoformat()}T23:59:59.999999")
-        return Condition("when", low=low, high=high)
+        end = self.last and dt.datetime.combine(self.last, dt.time.max)
+        return Condition(
+            "when", low=instant(self.first and self.first.isoformat()), high=instant(end and end.isoformat())
+        )
 
 
 def read(text: str, today: dt.date) -> When | None:
@@ -75,8 +76,7 @@ def read(text: str, today: dt.date) -> When | None:
     last = min((last for _, last in bounds if last), default=None)
     if first and last and first > last:
         return None
-    beside = _cut_out(text, named, "")
-    is_all = all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", beside)))
+    is_all = all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", _cut_out(text, named, ""))))
     return When(_words(text, named), _without(text, named), first, last, is_all=is_all)
 
 

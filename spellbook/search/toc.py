@@ -11,10 +11,10 @@ from typing import Any
 from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
+from spellbook.index.privacy import is_untrusted
 from spellbook.notes.splitter import sentences
 from spellbook.notes.titles import without_signs
 from spellbook.notes.where_links_lead import key as link_key
-from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
 from spellbook.system.lazy import markdown_it, regex
 from spellbook.text.quoting import shortened
@@ -150,7 +150,7 @@ def about(index: Index, topic: Topic) -> TopicSummary:
     summary = _summary(opening)
     if summary.startswith(title.removesuffix("…")):  # as that of a memory, whose title is its first sentence
         title = ""
-    return TopicSummary(title, summary, is_outside(opening[0]))
+    return TopicSummary(title, summary, is_untrusted(opening[0].meta))
 
 
 def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:

@@ -124,8 +124,7 @@ class Query(NamedTuple):
 
         words = [word(part, count(part), same_of.get(part, ())) for part in (*required, *listed)]
         # What the vault has by synonyms only.
-        only = (each for each in alike if not each.parts)
-        words += [word(each.same[0], each.chunks, each.same[1:], each.word) for each in only]
+        words += [word(each.same[0], each.chunks, each.same[1:], each.word) for each in alike if not each.parts]
         if len(listed) > most:
             listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
         return Chosen(self._expression(listed, required), tuple(words), bool(required), tuple(alike))

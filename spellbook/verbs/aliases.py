@@ -8,6 +8,7 @@ from typing import Any
 from spellbook.index.filters import alike
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import one_line
+from spellbook.verbs.arguments import is_absent
 
 _SAME = (
     ("id", "chunk_id", "memory_id", "article_id", "note_id"),
@@ -24,13 +25,6 @@ _SAME = (
 
 _OF_CURSOR = "random_string"
 """The argument that Cursor sends to a tool without arguments."""
-
-_EMPTY = ("", "null", "None", "undefined")
-
-
-def is_absent(value: object) -> bool:
-    """Say whether a value stands for a missing argument: null, or a text that some clients send for it."""
-    return value is None or (isinstance(value, str) and value.strip() in _EMPTY)
 
 
 def own(given: Mapping[str, Any], takes: Set[str], verb: str) -> dict[str, Any]:

@@ -11,6 +11,15 @@ from spellbook.verbs.declare import MOST_LETTERS, choice, flag, mapping, needed,
 MOST_CHUNKS = 100
 """Chunks that one call may write."""
 
+ABSENT = ("", "null", "None", "undefined")
+"""Texts that some clients send for a missing argument."""
+
+
+def is_absent(value: object) -> bool:
+    """Say whether a value stands for a missing argument: null, or one of those texts."""
+    return value is None or (isinstance(value, str) and value.strip() in ABSENT)
+
+
 QUERY = needed("A question or sentence.", MOST_QUERY)
 ID = needed("Id, path or title.")
 LIMIT = number("Maximum hits.", 5, 1, MOST_HITS)

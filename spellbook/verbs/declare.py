@@ -124,8 +124,7 @@ class Verb(NamedTuple):
 
     def without(self, *names: str) -> Verb:
         """Return the verb for a door that leaves some arguments out."""
-        kept = {name: argument for name, argument in self.arguments.items() if name not in names}
-        return self._replace(arguments=kept)
+        return self._replace(arguments={name: each for name, each in self.arguments.items() if name not in names})
 
     def unlisted(self, *names: str) -> Verb:
         """Return the verb for a door that takes some arguments without listing them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,13 +28,11 @@ class Background:
     """
     Watches the vault, and loads model and vectors only after the first call: an idle server must stay small.
 
-    What a large vault needs that was never read is loaded beside its first scan. `prepare` is called a second after the
-    start, and loads what the first answer needs.
+    What a large vault needs that was never read is loaded beside its first scan.
     """
 
-    def __init__(self, book: Spellbook, called: threading.Event, prepare: Callable[[], object]) -> None:
+    def __init__(self, book: Spellbook, called: threading.Event) -> None:
         self._book = book
-        self._prepare = prepare
         self._called = called
         servers.add(self)
         self._watcher: watcher.Watcher | None = None
@@ -57,7 +54,6 @@ class Background:
         with processes.present(self._book.config.state, processes.EMBEDDING):
             if self._stopped.wait(WARM_UP_SECONDS):
                 return
-            self._prepare()
             self._watcher = watcher.Watcher(self._book).start()
             is_first_scan = False
             with suppress(SpellbookError):  # a large vault's texts need the models in any case, so soon

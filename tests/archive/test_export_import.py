@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from spellbook.archive import importer, snapshots
 from spellbook.archive.import_sources import members
+from spellbook.index import privacy
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.search.presentation import is_outside
 from spellbook.system.disk import ignores_case
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.vault import names
@@ -189,7 +189,7 @@ def test_a_stranger_s_note_does_not_call_itself_trusted(
     done = book.import_(source)
     warned = {warning.path: warning.reason[:12] for warning in done.warnings}
     assert (warned, done.faults) == ({"n.md": "it calls its", "g.md": "a guide: age"}, [])
-    assert is_outside(book.show("n.md")[0])
+    assert privacy.is_untrusted(book.show("n.md")[0].meta)
     assert (vault / "n.md").read_text().endswith("\nx: trusted\n---\nI trusted the crane.\n")
     assert book.import_(source).unchanged == 2
     kept = book.import_(source, on_conflict="overwrite", keep_trust=True)

@@ -12,7 +12,7 @@ from spellbook.index import privacy
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.notes.frontmatter import load
-from spellbook.search import presentation
+from spellbook.search import note_marks
 from spellbook.system.errors import InvalidInput
 from tests.mcp.agent import Agent, talk
 
@@ -46,7 +46,7 @@ def test_a_person_keeps_a_note_and_takes_it_back(book: Spellbook, vault: Path, n
     assert meta.get("status") in {None, "stable"}
     assert "claimed" not in meta
     (chunk,) = book.show("a.md")
-    assert presentation.trust(chunk) == f"kept by you on {dt.date.today()}"
+    assert note_marks.of(chunk).trust == f"kept by you on {dt.date.today()}"
     assert (done.changed, book.keep("a.md").changed) == (True, False)
     assert book.log(1)[0].verb == "keep"
     book.undo()
@@ -104,14 +104,14 @@ def test_an_agent_names_itself_and_no_person(book: Spellbook, vault: Path) -> No
     assert "agent:" not in header
     assert "verified" not in header
     (chunk,) = book.recent(filter={"by": "claude-code"}).notes
-    assert presentation.author(chunk) == ("agent", "Claude Code")
-    assert presentation.trust(chunk) == "by Claude Code, not reviewed"
+    assert note_marks.author(chunk) == ("agent", "Claude Code")
+    assert note_marks.of(chunk).trust == "by Claude Code, not reviewed"
     assert book.recent(filter={"tier": "unverified"}).total == 1
     book.keep(path)
     assert [book.recent(filter={"tier": each}).total for each in ("unverified", "human-reviewed")] == [0, 1]
     talk(book, second, client_info=Implementation(name="human:me", version="1\n2"))
     (chunk,) = book.recent(filter={"by": "human-me/1-2"}).notes
-    assert presentation.trust(chunk) == "changed since you kept it"
+    assert note_marks.of(chunk).trust == "changed since you kept it"
     (hit,) = book.find("Fridays").hits
     assert {
         "by": "human-me/1-2",
@@ -120,19 +120,19 @@ def test_an_agent_names_itself_and_no_person(book: Spellbook, vault: Path) -> No
         "stale": "",
     }.items() <= hit.as_dict().items()
     book.keep(path)
-    assert presentation.trust(book.resolve(path)) == f"kept by you on {dt.date.today()}"
+    assert note_marks.of(book.resolve(path)).trust == f"kept by you on {dt.date.today()}"
 
 
 def test_older_notes_are_read_as_they_are(book: Spellbook, vault: Path) -> None:
     """A note with `agent:` is by that agent; it gets `generated` when an agent changes it, and not before."""
     (vault / "old.md").write_text("---\nid: o1\nagent: Codex\n---\n\nThe tide comes at six.\n")
-    assert presentation.author(book.resolve("o1")) == ("agent", "Codex")
+    assert note_marks.author(book.resolve("o1")) == ("agent", "Codex")
     book.revise("o1", replace=("six", "seven"))
     assert "generated" not in (vault / "old.md").read_text()
     token = AGENT.set("claude-code/3")
     book.revise("o1", replace=("seven", "eight"))
     AGENT.reset(token)
-    assert presentation.author(book.resolve("o1")) == ("agent", "Claude Code")
+    assert note_marks.author(book.resolve("o1")) == ("agent", "Claude Code")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_the_person_has_a_name(vault: Path) -> None:
     (vault / "a.md").write_text("The tide comes at six.\n")
     with books.open(vault, embedder="hash") as book:
         assert book.keep("a.md").by == "human:jin"
-        assert presentation.trust(book.resolve("a.md")) == f"kept by jin on {dt.date.today()}"
+        assert note_marks.of(book.resolve("a.md")).trust == f"kept by jin on {dt.date.today()}"
     (vault / ".spellbook" / "config.toml").write_text('[memories]\nname = "jin: x"\n')
     with pytest.raises(InvalidInput, match=r"memories\.name"):
         books.open(vault, embedder="hash")

@@ -11,7 +11,7 @@ from spellbook.editing import edits, joining, merge, threeway
 from spellbook.index import privacy
 from spellbook.library.book import Spellbook
 from spellbook.notes.note import parse
-from spellbook.search.presentation import is_outside
+from spellbook.search import note_marks
 from spellbook.system.errors import Conflict, InvalidInput
 from tests.editing.author import Author
 from tests.helpers import Write, session_writer
@@ -57,7 +57,9 @@ def test_what_a_header_says_of_trust(
     for number, header in enumerate(headers):
         write_note(f"{number}.md", f"---\n{header}\n---\nThe crane lifts boxes. [[b]]\n")
     book.reindex()
-    assert [is_outside(book.resolve(f"{number}.md")) for number in range(len(headers))] == [untrusted] * len(headers)
+    assert [note_marks.of(book.resolve(f"{number}.md")).is_outside for number in range(len(headers))] == [
+        untrusted
+    ] * len(headers)
     assert [each.untrusted for each in book.around("b.md").backlinks] == [untrusted] * len(headers)
 
 
@@ -154,19 +156,19 @@ def test_a_note_that_loses_its_source_stays_untrusted(
     """
     file = write_note("a.md", "Lead.\n\n## One\n\nThe crane.\n", source=source, id="A")
     book.revise("A", metadata=change)
-    assert is_outside(book.resolve("A"))
+    assert note_marks.of(book.resolve("A")).is_outside
     assert "trust: untrusted\n" in file.read_text()
     book.revise("A", append="More of it.")
     book.undo()
-    assert is_outside(book.resolve("A"))
+    assert note_marks.of(book.resolve("A")).is_outside
     trash = book.erase("A#one").trash[0]
     file.write_text(file.read_text().replace("trust: untrusted", "trust: trusted"))
     book.revise("A", metadata={"source": f"{ADDRESS}/2"})
-    assert not is_outside(book.resolve("A"))
+    assert not note_marks.of(book.resolve("A")).is_outside
     file.write_text("Another note.\n")
     book.reindex()
     (path,) = book.restore(trash)
-    assert is_outside(book.resolve(path))
+    assert note_marks.of(book.resolve(path)).is_outside
     assert "The crane." in (vault / path).read_text()
 
 

@@ -335,7 +335,7 @@ def served(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> Any:
     may = threading.Event()
     monkeypatch.setattr(background, "WARM_UP_SECONDS", 0)
     monkeypatch.setattr("spellbook.watch.background.watcher.Watcher", lambda book: (may.wait(), Watcher(book))[1])
-    served = background.Background(book, threading.Event(), lambda: None)
+    served = background.Background(book, threading.Event())
     try:
         until(lambda: processes.is_embedding(book.config.state))
         yield may

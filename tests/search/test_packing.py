@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.index.privacy import standing
-from spellbook.search import packing
+from spellbook.search import note_marks, packing
 from spellbook.search.packing import by_words, excerpt, pack, sentences
 from spellbook.search.presentation import beside, head, pointer
 from spellbook.search.scores import Hit
@@ -22,7 +21,7 @@ BESIDE = {"before": {"id": "a#b", "line": "도커 " * 30}, "after": {"id": "a#c"
 
 def hit(text: str, score: float = 0.5, line: int = 1, title: str = "t") -> Any:
     chunk = StoredChunk(0, "id", "a.md", line, line, title, "", text, "", "", "", 0.5, None, None, 0, 0, (), (), {})
-    return Hit(chunk, score, {}, text, standing(chunk.meta), neighbours=BESIDE)
+    return Hit(chunk, score, {}, text, note_marks.of(chunk), neighbours=BESIDE)
 
 
 def words(*given: Any) -> Any:

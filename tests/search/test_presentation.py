@@ -16,7 +16,7 @@ from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.mcp.tool_names import agent_of
-from spellbook.search import presentation
+from spellbook.search import note_marks, presentation
 from spellbook.search.question import Question, question
 from spellbook.search.scores import hit_of
 from spellbook.search.searcher import Searcher
@@ -139,10 +139,10 @@ def test_one_hit_a_note_knows_the_others(index: Index) -> None:
 )
 def test_who_wrote_a_note(meta: dict[str, Any], kind: str, name: str) -> None:
     """By its frontmatter alone, in one place; a note of outside or of a session is that first."""
-    said, called = presentation.author(SimpleNamespace(meta=meta))
+    said, called = note_marks.author(candidate().chunk._replace(meta=meta))
     assert said == kind
     assert called[:50] == name[:50]
-    assert len(called) <= presentation.MOST_OUTSIDE
+    assert len(called) <= note_marks.MOST_OUTSIDE
     assert "\n" not in called
 
 
@@ -174,12 +174,12 @@ def test_a_note_says_which_agent_wrote_it(book: Spellbook, mode: str) -> None:
 
     talk(book, conversation, mode, client_info=Implementation(name="claude-code", version="1"))
     (chunk,) = book.recent(filter={"by": "Claude Code"}).notes
-    assert presentation.author(chunk) == ("agent", "Claude Code")
+    assert note_marks.author(chunk) == ("agent", "Claude Code")
     assert chunk.importance > 0.5
-    assert presentation.properties(chunk) == ""
+    assert note_marks.of(chunk).properties == ""
     book.scribe({"text": "The kettle is in the hall.", "metadata": {"topic": "home", "agent": "x"}}, labels="derived")
     own = book.recent(1).notes[0]
-    assert presentation.author(own) == ("me", "")
+    assert note_marks.author(own) == ("me", "")
     assert not {"agent", "generated"} & own.meta.keys()
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from spellbook.index import sync
-from spellbook.search import presentation
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, opened, rows
@@ -69,6 +68,6 @@ def test_they_are_found_by_words(notes: Any) -> None:
         sync.run(index)
         for word, path in (("v7", "many.md"), ("first", "huge.md")):
             [hit] = found(word)
-            assert (hit.path, len(presentation.properties(hit.chunk))) == (path, 200)
+            assert (hit.path, len(hit.marks.properties)) == (path, 200)
         assert max(len(labels) for (labels,) in rows(index.catalog, "SELECT labels FROM notes")) < 500_000
         assert index.catalog.upkeep.verify() == []

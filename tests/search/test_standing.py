@@ -50,7 +50,7 @@ def test_what_holds_stands_above_what_is_deprecated_or_stale(vault: Path, prepar
             assert f"{number}-new.md" in paths, (asked, paths)
             assert paths.index(f"{number}-new.md") < [*paths, f"{number}-old.md"].index(f"{number}-old.md"), asked
             mark = "deprecated" if number % 2 else "stale since 2026-01-31"
-            assert [presentation.trust(hit) for hit in hits if hit.path == f"{number}-old.md"] in ([mark], [])
+            assert [hit.marks.trust for hit in hits if hit.path == f"{number}-old.md"] in ([mark], [])
             near = [hit.path for hit in book.memorize(asked).hits]
             assert not near or not near[0].endswith("-old.md"), (asked, near)
 
@@ -65,7 +65,7 @@ def test_a_note_says_that_it_does_not_hold(book: Spellbook, write_note: Write) -
     write_note("stale.md", "The tide comes at seven.", stale_after="2026-02-01", created="2026-01-01")
     write_note("fresh.md", "The tide comes at eight.", stale_after="2999-01-01", status="in doubt")
     hits = {hit.path: hit for hit in book.find("tide").hits}
-    trust = {path: presentation.trust(hit) for path, hit in hits.items()}
+    trust = {path: hit.marks.trust for path, hit in hits.items()}
     assert trust == {"old.md": "deprecated", "stale.md": "stale since 2026-02-01", "fresh.md": ""}
     assert hits["fresh.md"].score > hits["old.md"].score
     assert "deprecated" in presentation.standing(hits["old.md"])

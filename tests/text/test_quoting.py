@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from spellbook.cli import main
 from spellbook.index.catalog.rows import StoredChunk
-from spellbook.index.privacy import standing
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
-from spellbook.search import presentation
+from spellbook.search import note_marks
 from spellbook.search.packing import by_words, pack
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
@@ -90,7 +89,7 @@ def quoted(answer: Any) -> Any:
 
 def hits(texts: Sequence[str], names: Any) -> Any:
     return [
-        Hit(chunk(name, text, source, line=3, updated=name), 0.5, {}, text, standing({}), backlinks=1)
+        Hit(found := chunk(name, text, source, line=3, updated=name), 0.5, {}, text, note_marks.of(found), backlinks=1)
         for text, (name, source) in zip(texts, names, strict=True)
     ]
 
@@ -144,7 +143,7 @@ def test_no_text_passes_for_a_hit(given: Any, most: int, explain: Any) -> None:
         assert lines.pop(0).startswith("   why: ")
         assert not explain or lines.pop(0).startswith("   score: ")
         assert "superseded_by" not in hit.why or part(SUCCESSOR, lines.pop(0)) == hit.id
-        assert not presentation.outside(hit) or LABEL.fullmatch(lines.pop(0))
+        assert not hit.marks.origin or LABEL.fullmatch(lines.pop(0))
         assert hit.why["text"] == "whole" or lines.pop(0).startswith("   (excerpt of ")
     assert ids == [hit.id for hit in named]
     assert (len(lines), first, last) == (

@@ -19,7 +19,7 @@ from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import WAITS, Condition
 from spellbook.notes.labels import DECISION
-from spellbook.search import newest, presentation
+from spellbook.search import newest, note_marks, presentation
 from spellbook.system.errors import PermissionDenied
 
 _NEWEST, _PENDING, _REVIEWS, _KEPT = 8, 5, 5, 12
@@ -60,7 +60,7 @@ def _unkept(shown: view.View, recent: Sequence[StoredChunk]) -> list[StoredChunk
     catalog = shown.book.index.catalog
     listed = catalog.newest([Condition(WAITS)], _MOST_SEARCHED, 0)[0] if shown.book.config.review else []
     of_notes = {chunk.path: chunk for chunk in (*listed, *recent)}.values()
-    return [each for each in of_notes if presentation.author(each)[0] == "agent" and not presentation.is_kept(each)]
+    return [each for each in of_notes if note_marks.author(each)[0] == "agent" and not note_marks.of(each).is_kept]
 
 
 def _waiting(shown: view.View) -> str:

@@ -21,7 +21,7 @@ from spellbook.library import history as kept
 from spellbook.notes import frontmatter, markdown
 from spellbook.notes.note import parse
 from spellbook.notes.relations import RELATIONS
-from spellbook.search import presentation
+from spellbook.search import note_marks
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.system.lazy import regex
 from spellbook.text import credentials
@@ -122,8 +122,7 @@ def note(shown: view.View) -> Response:
         title=title,
         stored=stored,
         writes=bool(form),
-        outside=presentation.outside(stored),
-        period=presentation.period(stored),
+        marks=note_marks.of(stored),
         is_repeated=excerpts.after_title(title, stored.text) is not None,
         sections=[*zip(sections, rendered, strict=True)],
         part_number=part,

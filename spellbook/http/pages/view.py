@@ -37,7 +37,7 @@ from spellbook.library import history
 from spellbook.memories.memories import TYPES
 from spellbook.notes.labels import INBOX
 from spellbook.notes.titles import without_signs
-from spellbook.search import newest, presentation, toc
+from spellbook.search import newest, note_marks, toc
 from spellbook.settings import translate
 from spellbook.system.errors import InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.system.lazy import regex
@@ -89,7 +89,7 @@ def environment() -> Environment:
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {
         "advice": advice,
-        "author": presentation.author,
+        "author": note_marks.author,
         "chunk_address": chunk_address,
         "dated": newest.date_of,
         "day": lambda time: str(time or "")[:10],
@@ -97,11 +97,8 @@ def environment() -> Environment:
         "folder_address": folder_address,
         "gist": excerpts.gist,
         "grouped": "{:,}".format,
-        "kept": presentation.is_kept,
+        "marks": note_marks.of,
         "note_address": note_address,
-        "outside": presentation.outside,
-        "session": presentation.is_session,
-        "trust": presentation.trust,
         "without_signs": without_signs,
     }
     return made

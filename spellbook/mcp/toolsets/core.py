@@ -14,14 +14,16 @@ from spellbook.editing.erase import LEFT
 from spellbook.editing.write import numbered
 from spellbook.index.catalog.usage import Session, local
 from spellbook.library.limited import Seen
+from spellbook.mcp import render, table_of_contents
 from spellbook.mcp.arguments import phrase
 from spellbook.mcp.asking import DECLINED, Erasing, agreed, can_ask
-from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, is_local, render, reporter, table_of_contents, tool
+from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, is_local, reporter, tool
 from spellbook.mcp.tool_names import way_on
 from spellbook.mcp.toolsets import wiki
 from spellbook.memories import session_briefing
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import InvalidInput
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import memories, table
 from spellbook.verbs.arguments import MOST_CHUNKS
@@ -222,8 +224,7 @@ def erase(
         book.whole.erase_topic(topic_id, hard=hard) if topic_id else book.whole.erase(chunk_id, hard=hard, whole=whole)
     )
     ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
-    hint: dict[str, Any] = {"hint": LEFT} if hard else {}
-    hint |= {"warnings": done.warnings} if done.warnings else {}
+    hint = filled(hint=LEFT if hard else "", warnings=done.warnings)
     return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
 
@@ -298,7 +299,7 @@ def _answer(
     answer: Answer = getattr(book, verb)(filter=narrowed, explain=explain, **question)
     if format == "text":
         return render.answer(answer, takes_also="also" in question, explain=explain) + below
-    return as_json(**render.fence_texts(answer).as_dict(), **({"claude_memory": beside} if beside else {}))
+    return as_json(**render.fence_texts(answer).as_dict(), **filled(claude_memory=beside))
 
 
 def _too_long(chunk: object) -> list[str]:

@@ -10,6 +10,7 @@ from spellbook.memories.decisions import FoundDecisions
 from spellbook.notes.dates import VALID
 from spellbook.notes.labels import DECISION
 from spellbook.system.errors import InvalidInput
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import exact, flat, quoted, shortened
 from spellbook.verbs import memories
 
@@ -42,10 +43,9 @@ def mama_search(book: Reader, type: str, format: str, **question: Any) -> str:
     """
     decisions = book.memories.decisions.find(kind=type, **question)
     if format == "json":
-        closest = {"closest": [each.as_dict() for each in decisions.closest]} if decisions.closest else {}
-        items = [each.as_dict() for each in decisions.items]
+        items, closest = ([each.as_dict() for each in some] for some in (decisions.items, decisions.closest))
         sure = {"sure": bool(items)} if decisions.best else {}  # without a query there is nothing to be sure of
-        return as_json(**sure, items=items, total_count=decisions.total, **closest)
+        return as_json(**sure, items=items, total_count=decisions.total, **filled(closest=closest))
     return _lay_out(decisions, question["max_tokens"])
 
 

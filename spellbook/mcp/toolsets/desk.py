@@ -17,9 +17,11 @@ from mcp.server.mcpserver import Context
 
 from spellbook.archive.snapshots import name_of
 from spellbook.library.limited import Seen
-from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, render, reporter, tool
+from spellbook.mcp import render
+from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, reporter, tool
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.verbs import table
 
@@ -67,8 +69,7 @@ def restore(book: Seen, name: str) -> str:
 def log(book: Seen, limit: int) -> str:
     """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
     entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
-    lost = book.index.vault.journal.lost
-    return as_json(entries=entries, **({"warning": lost} if lost else {}))
+    return as_json(entries=entries, **filled(warning=book.index.vault.journal.lost))
 
 
 @tool("Move notes", CHANGE, table.MOVE)
@@ -80,9 +81,10 @@ def move(book: Seen, old: str, new: str, dry_run: bool) -> str:
     """
     done = book.whole.move(old, new, dry_run=dry_run)
     links = sum(each.links for each in done.changed)
-    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
-    verb = "Would move" if dry_run else "Moved"
-    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
+    head = (
+        f"{'Would move' if dry_run else 'Moved'} {exact(done.old)} to {exact(done.new)}: files {len(done.moved)}, "
+        f"notes updated {len(done.changed)}, links in them {links}; generation {done.generation}."
+    )
     return "\n".join([head, *_differences(done.changed, done.left)])
 
 
@@ -116,12 +118,11 @@ def snapshot(book: Seen, ctx: Context) -> str:
 @tool("List snapshots", READ)
 def snapshots(book: Seen) -> str:
     """List the snapshots of the vault, newest first, with names, times and their folder."""
-    kept = book.snapshots.all()
     shown = [
-        {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes} for each in kept
+        {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes}
+        for each in book.snapshots.all()
     ]
-    folder = {} if book.denial else {"folder": str(book.snapshots.folder)}
-    return as_json(**folder, snapshots=shown)
+    return as_json(**filled(folder="" if book.denial else str(book.snapshots.folder)), snapshots=shown)
 
 
 @tool("Export the vault", ADD, table.EXPORT)
@@ -181,12 +182,8 @@ def within(folder: Path, named: str) -> Path:
 
 
 def _differences(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
-    parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_SHOWN]]
-    room = _MOVE_TOKENS
-    for number, note in enumerate(changed):
-        part = quoted(note.difference)
-        room -= render.tokens_of([part])
-        if room < 0:
-            return [*parts, f"… and {counted(len(changed) - number, 'more note')}"]
-        parts.append(part)
-    return parts
+    faults = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_SHOWN]]
+    differences = (quoted(note.difference) for note in changed)
+    shown = render.first_that_fit(differences, _MOVE_TOKENS, lambda part: render.tokens_of([part]))
+    more = len(changed) - len(shown)
+    return [*faults, *shown, *([f"… and {counted(more, 'more note')}"] if more else [])]

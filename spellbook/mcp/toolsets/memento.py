@@ -24,15 +24,17 @@ from spellbook.index import lookup, privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import Use, local
 from spellbook.library.reader import Reader
+from spellbook.mcp import render
 from spellbook.mcp.asking import DECLINED, Forgetting, agreed
-from spellbook.mcp.tool import CHANGE, READ, as_json, render, tool
+from spellbook.mcp.tool import CHANGE, READ, as_json, tool
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.article_text import cut
-from spellbook.search import newest, presentation, weights
+from spellbook.search import newest, note_marks, presentation, weights
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens as count
 from spellbook.verbs import memories
@@ -59,9 +61,13 @@ def recall(book: Reader, format: str, explain: bool, **question: Any) -> str:
     answer = book.memories.recall(explain=explain, **question)
     if format == "text":
         return render.answer(answer, takes_also=True, explain=explain)
-    items, closest = (_items(book, hits, explain=explain) for hits in (answer.hits, answer.closest))
-    near = {"closest": closest} if closest else {}
-    return as_json(sure=bool(items), items=items, total_count=answer.found, query_time=answer.ms, **near)
+    return as_json(
+        sure=bool(answer.hits),
+        items=_items(book, answer.hits, explain=explain),
+        total_count=answer.found,
+        query_time=answer.ms,
+        **filled(closest=_items(book, answer.closest, explain=explain)),
+    )
 
 
 @tool("Pin a memory", CHANGE, memories.PIN)
@@ -89,9 +95,8 @@ def forget(book: Reader, memory_id: str, hard: bool, *, sure: Forgetting) -> str
         return as_json(success=False, memory_id=memory.note, message=DECLINED)
     done = book.memories.forget(memory.note, hard=hard)
     deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-    trash: dict[str, object] = {"trash": done.trash[0]} if done.trash else {"hint": LEFT}
-    trash |= {"warnings": done.warnings} if done.warnings else {}
-    return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
+    left = filled(trash=next(iter(done.trash), ""), hint="" if done.trash else LEFT, warnings=done.warnings)
+    return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **left)
 
 
 def add_resources(mcp: MCPServer, book: Reader) -> None:
@@ -152,8 +157,6 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         filter = json.loads(filters) if filters.strip() else None
     except ValueError as error:
         raise InvalidInput("filters must be JSON.", "Percent-encode it in the address.") from error
-    if not 1 <= limit <= 100:
-        raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
     if query:
         answer = book.memories.recall(query, filter, limit)
         results = _items(book, answer.hits)
@@ -166,8 +169,14 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         results = [_item(each, each.text, uses) for each in listed.notes]
         total = listed.total
         ms = round(1_000 * (time.monotonic() - begin), 1)
-    stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
-    return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
+    return {
+        "query": query,
+        "results": results,
+        "total_count": total,
+        "query_time": ms,
+        "cached_at": local(now),
+        "expires_at": local(now + _CACHE_SECONDS),
+    }
 
 
 def cached_searches(book: Reader) -> dict[str, int]:
@@ -254,10 +263,9 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
             if relation in back.relations:
                 named[key].append(book.resolve(back.path).note)
     named["duplicates"] = [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=DUPLICATE)]
-    body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
-        "content": render.fence(body, chunk),
+        "content": render.fence(lookup.body(book.index, path), note_marks.of(chunk).origin),
         **_about(chunk),
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
@@ -293,16 +301,16 @@ def injection(
     tokens = count(_HEAD[language].format(99))
     hits = sorted(answer.hits, key=worth, reverse=True)
     for left, hit in zip(range(len(hits), 0, -1), hits, strict=True):
-        title = presentation.stated(hit.title, presentation.is_outside(hit))
+        title = note_marks.stated(hit.title, hit.marks.is_outside)
         label = f"[{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
         head = f"{len(lines) + 1}. {label}\n"
         # A long one leaves half of the room to those after it.
         room = (budget - tokens) // min(2, left) - 2
-        line = head + _indent(hit.text, hit.chunk)
+        line = head + _indent(hit.text, hit)
         text = hit.text
         if count(line) > room:
-            text = _beginning(text, room - count(head + _indent("…", hit.chunk)))
-            line = head + _indent(text, hit.chunk)
+            text = _beginning(text, room - count(head + _indent("…", hit)))
+            line = head + _indent(text, hit)
         if text and (size := count(line) + 2) <= budget - tokens:
             lines.append(line)
             tokens += size
@@ -314,8 +322,8 @@ def injection(
     return text, {"memories_used": len(lines), "token_count": tokens, "search_time": answer.ms}
 
 
-def _indent(text: str, chunk: StoredChunk) -> str:
-    return indent(quoted(render.fence(text, chunk).strip()), "   ")
+def _indent(text: str, of: Hit) -> str:
+    return indent(quoted(render.fence(text, of.marks.origin).strip()), "   ")
 
 
 def _beginning(text: str, room: int) -> str:

@@ -13,11 +13,13 @@ from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
 
 from spellbook.library.limited import Seen
-from spellbook.mcp.tool import READ, as_json, render, reporter, tool
+from spellbook.mcp import render
+from spellbook.mcp.tool import READ, as_json, reporter, tool
 from spellbook.memories import claude_memory
 from spellbook.search import presentation
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lazy import regex
+from spellbook.text.json_values import filled
 from spellbook.text.quoting import counted, exact, flat
 from spellbook.verbs import memories
 
@@ -40,9 +42,11 @@ def wiki_search(book: Seen, threshold: float | None, format: str, explain: bool,
     if format == "text":
         return render.answer(answer, _layout(), explain=explain)
     fenced = render.fence_texts(answer)
-    closest = {"closest": [*map(_fields, fenced.closest)]} if fenced.closest else {}
     return as_json(
-        sure=bool(answer.hits), results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict()
+        sure=bool(answer.hits),
+        results=[*map(_fields, fenced.hits)],
+        **filled(closest=[*map(_fields, fenced.closest)]),
+        index=answer.index.as_dict(),
     )
 
 
@@ -80,8 +84,13 @@ def of_claude(book: Seen, verb: str, question: Mapping[str, Any]) -> tuple[list[
 
 
 def _fields(hit: Hit) -> dict[str, Any]:
-    named = {"file_path": hit.path, "section": _section(hit), "content": hit.text}
-    return {**named, "similarity": hit.score, "line": hit.line}
+    return {
+        "file_path": hit.path,
+        "section": _section(hit),
+        "content": hit.text,
+        "similarity": hit.score,
+        "line": hit.line,
+    }
 
 
 def _layout() -> render.AnswerLayout:
@@ -97,12 +106,12 @@ def _layout() -> render.AnswerLayout:
 
 def _head(hit: Hit, *, explain: bool = False) -> str:
     score = presentation.score_line(hit) if explain else ""
-    lines = (_place(hit), f"why: {presentation.why(hit)}", score, presentation.outside(hit))
+    lines = (_place(hit), f"why: {presentation.why(hit)}", score, hit.marks.origin)
     return "\n   ".join(filter(None, lines))
 
 
 def _place(hit: Hit) -> str:
-    return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
+    return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(hit.marks.titles)}"
 
 
 def _section(hit: Hit) -> str:
