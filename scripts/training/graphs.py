@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from onnx_file import FLOAT, INT64, MICROSOFT, OnnxGraph
+from plain_e5 import EPSILON, HEADS
 
 from spellbook.models.e5 import encoder, prepare, wheel
 from spellbook.models.e5.prepare import Weights
@@ -30,7 +31,7 @@ def e5(weights: Weights, questions: bool) -> bytes:
     `ids`, int32 (1, n), in; float32 (1, 384) out, the mean over the last layer, not yet of length one.
     """
     graph = OnnxGraph(prepare.arrays(weights))
-    width, heads, add, kept, ends = weights.width, weights.heads, graph.add, graph.kept, graph.whole
+    width, heads, add, kept, ends = weights.width, HEADS, graph.add, graph.kept, graph.whole
     table = [kept("emb.word"), "ids", kept("emb.word.scale")]
     words = add("GatherBlockQuantized", table, MICROSOFT, gather_axis=0, quantize_axis=1, block_size=32, bits=4)
     length = add("Slice", [add("Shape", ["ids"]), ends(1), ends(2)])
@@ -39,7 +40,7 @@ def e5(weights: Weights, questions: bool) -> bytes:
 
     def normal(value: str, name: str) -> str:
         inputs = [value, kept(f"{name}.w"), kept(f"{name}.b")]
-        return add("LayerNormalization", inputs, axis=-1, epsilon=weights.epsilon)
+        return add("LayerNormalization", inputs, axis=-1, epsilon=EPSILON)
 
     def product(value: str, name: str, bias: str) -> str:
         inputs = [value, kept(f"{changed}{name}"), kept(f"{changed}{name}.scale"), "", bias]

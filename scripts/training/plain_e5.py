@@ -7,6 +7,9 @@ import numpy as np
 from spellbook.models.e5.prepare import Weights
 from spellbook.models.e5.tokens import E5Tokeniser
 
+HEADS, EPSILON = 12, 1e-12
+"""Heads of a layer, and the number that keeps a normalisation from dividing by zero."""
+
 
 def vector(weights: Weights, tokens: E5Tokeniser, text: str) -> np.ndarray:
     """The unit vector of a short text that has its prefix, shape (384,)."""
@@ -21,10 +24,9 @@ def vector(weights: Weights, tokens: E5Tokeniser, text: str) -> np.ndarray:
     for layer in range(weights.layers):
         at = f"l{layer}."
         query, key, content = (
-            _product(weights, value, f"{at}{part}").reshape(len(ids), weights.heads, -1).transpose(1, 0, 2)
-            for part in "qkv"
+            _product(weights, value, f"{at}{part}").reshape(len(ids), HEADS, -1).transpose(1, 0, 2) for part in "qkv"
         )
-        likeness = query @ key.transpose(0, 2, 1) * (weights.width // weights.heads) ** -0.5
+        likeness = query @ key.transpose(0, 2, 1) * (weights.width // HEADS) ** -0.5
         share = np.exp(likeness - likeness.max(axis=-1, keepdims=True))
         mixed = (share / share.sum(axis=-1, keepdims=True) @ content).transpose(1, 0, 2).reshape(value.shape)
         value = _normal(weights, _product(weights, mixed, f"{at}ao") + value, f"{at}aln")
@@ -41,7 +43,7 @@ def _product(weights: Weights, value: np.ndarray, name: str) -> np.ndarray:
 
 def _normal(weights: Weights, value: np.ndarray, name: str) -> np.ndarray:
     value = value - value.mean(axis=-1, keepdims=True)
-    value /= np.sqrt((value**2).mean(axis=-1, keepdims=True) + weights.epsilon)
+    value /= np.sqrt((value**2).mean(axis=-1, keepdims=True) + EPSILON)
     return value * weights.floats(f"{name}.w") + weights.floats(f"{name}.b")
 
 

@@ -7,7 +7,6 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.rows import ChunkRow, FileEntry, KnownFile, Tables, add_words, drop_words
@@ -293,10 +292,11 @@ class Notes(Tables):
                 """,
                 {"name": name},
             ).fetchall()
-            owner: tuple[Any, ...] | None = next((row for row in rows if path_id(row[1]) == name), None)
-            claimants = [row for row in rows if row[2] == name]
-            claimants.sort(key=lambda row: (row[3] != name, row[1] not in moved))
-            winner = owner or (claimants[0] if claimants else None)
+            owners = [row for row in rows if path_id(row[1]) == name]
+            claimants = sorted(
+                (row for row in rows if row[2] == name), key=lambda row: (row[3] != name, row[1] not in moved)
+            )
+            winner = next(iter([*owners, *claimants]), None)
             for row in rows:
                 note, path, declared, id = row
                 if row is winner and declared in {name, None}:

@@ -191,10 +191,7 @@ class Weights:
 
     width: int
     layers: int
-    heads: int
     inner: int
-    most: int
-    epsilon: float
     vocabulary: Vocabulary
     _data: Bytes
     places: dict[str, tuple[int, int]]
@@ -243,7 +240,7 @@ def read(file: Path) -> Weights:
     """Map `file`. Raises OSError, and ValueError for what is no such file or another version of it."""
     data = np.memmap(file, np.uint8, "r")
     view = data.data
-    magic, version, width, layers, heads, inner, _, most, _, epsilon, block, count, first, last, _, unknown, letters = (
+    magic, version, width, layers, _, inner, _, _, _, _, block, count, first, last, _, unknown, letters = (
         _HEADER.unpack_from(view)
     )
     if magic != b"E5S1" or version != 1 or block != _BLOCK:
@@ -270,7 +267,7 @@ def read(file: Path) -> Weights:
         _, numbers, begin, _ = _ENTRY.unpack_from(view, at + 2 + length)
         places[name] = (begin, numbers)
         at += 2 + length + _ENTRY.size
-    return Weights(width, layers, heads, inner, most, epsilon, vocabulary, data, places)
+    return Weights(width, layers, inner, vocabulary, data, places)
 
 
 def arrays(weights: Weights) -> NamedArrays:
@@ -282,7 +279,7 @@ def arrays(weights: Weights) -> NamedArrays:
     scales, nibbles = weights.blocks("emb.word", weights.width)
     yield "emb.word", nibbles.reshape(len(nibbles), -1)
     yield "emb.word.scale", scales
-    places = weights.floats("emb.pos").reshape(1, weights.most, weights.width)
+    places = weights.floats("emb.pos").reshape(1, -1, weights.width)
     yield "emb.pos", places + weights.floats("emb.type")[: weights.width]
     for name in weights.places:
         if name.endswith((".b", "ln.w")):  # of layers of normalisation and of products
