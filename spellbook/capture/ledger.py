@@ -172,8 +172,7 @@ class Ledger:
             job = CaptureJob(time.time_ns(), hook.event, hook.session, hook.transcript, is_off)
             marks = [] if is_off else [("mark", hook.session, job.at)]
             self.put(*marks, ("job", str(job.at), job.as_json()))
-            variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
-            children.child("spellbook.capture.jobs", variables, alone=True)
+            children.child("spellbook.capture.jobs", {**os.environ, "SPELLBOOK_VAULT": self._root}, alone=True)
 
     def problems(self) -> list[str]:
         """Return what a person should know: the last run failed, jobs wait, an earlier ledger was damaged."""

@@ -271,7 +271,7 @@ def command(
     """
     Make a function a command with `options`, `--json` and `--vault`; without `group`, of `main`.
 
-    It is given the book of the vault, or click's context if it `opens` none, or opens it itself.
+    The function is given the opened vault or, without `opens`, click's context.
     """
 
     def decorate(function: F) -> click.Command:

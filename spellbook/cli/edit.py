@@ -298,8 +298,7 @@ def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool
     spellbook merge ops/keys ops/key-rotation
     spellbook merge ops/keys ops/key-rotation --keep b --yes
     """
-    done = book.merge(a, b, keep=keep or "", apply=apply)
-    output.result(done, as_json, changed.merged)
+    output.result(book.merge(a, b, keep=keep or "", apply=apply), as_json, changed.merged)
 
 
 @command(click.argument("old"), click.argument("new"), dry_run_option)

@@ -6,20 +6,17 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
 
+import spellbook
 from spellbook.cli import output
 from spellbook.cli.app import command
 from spellbook.system import platform
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import one_line
 from spellbook.text.unicode import without_ending
-
-if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
 
 FORMS = {
     **dict.fromkeys(("vi", "vim", "nvim", "nano", "micro", "emacs", "emacsclient"), ("+{line}", "{path}")),
@@ -30,7 +27,7 @@ FORMS = {
 
 
 @command(click.argument("id"), click.option("--obsidian", is_flag=True, help="Open it in Obsidian."), json=False)
-def open_(book: Spellbook, id: str, obsidian: bool) -> None:
+def open_(book: spellbook.Spellbook, id: str, obsidian: bool) -> None:
     """
     Open the note of ID in your editor ($VISUAL or $EDITOR) at the line of its text, or in Obsidian.
 
@@ -43,7 +40,7 @@ def open_(book: Spellbook, id: str, obsidian: bool) -> None:
     _run(_opener(f"obsidian://open?path={quote(str(file), safe='')}") if obsidian else _editor(file, line))
 
 
-def _place(book: Spellbook, id: str) -> tuple[str, int]:
+def _place(book: spellbook.Spellbook, id: str) -> tuple[str, int]:
     """Return the path and the line of a chunk or a note; also of a file that cannot be read as a note."""
     try:
         chunk = book.show(id)[0]

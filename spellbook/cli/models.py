@@ -152,9 +152,8 @@ def offer(embedder: str) -> bool:
         except SpellbookError as error:
             output.say(f"spellbook: {error}", err=True)
     here = embedders.create(embedder)
-    if isinstance(here, embedders.Absent):
-        output.say("Until then words alone find notes.", err=True)
-    else:
-        output.say(f"Until then the embedder is {here.name}.", err=True)
+    is_absent = isinstance(here, embedders.Absent)
+    rest = "Until then words alone find notes." if is_absent else f"Until then the embedder is {here.name}."
+    output.say(rest, err=True)
     output.say("SPELLBOOK_EMBEDDER=use, or hash, which knows no meaning, ends this question.", err=True)
     return False

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import spellbook
 from spellbook.cli import found, output
 from spellbook.cli.app import Asking, command, filter_option, option, scope_option, warn_of_unmatched
 from spellbook.search.presentation import note_fields
 from spellbook.verbs import table
-
-if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
-    from spellbook.library.reader import Reader
 
 min_score_option = option(table.SEARCH, "min_score")
 also_option = option(table.SEARCH, "also")
@@ -29,7 +26,7 @@ _MOST_TOKENS = 10_000_000
 
 
 @command(click.argument("query"), *_NARROWED, min_score_option, *_SHOWN, kind=Asking)
-def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
+def memorize(book: spellbook.Spellbook, query: str, as_json: bool, **options: Any) -> None:
     """
     Search by meaning, in any language.
 
@@ -47,7 +44,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     *_SHOWN,
     kind=Asking,
 )
-def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, **options: Any) -> None:
+def find(book: spellbook.Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool, **options: Any) -> None:
     """
     Search by words; each WORD may be a phrase.
 
@@ -68,7 +65,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     click.option("--why", metavar="ID", help="Explain why this note or section is, or is not, found."),
     kind=Asking,
 )
-def search(book: Reader, query: str, why: str | None, as_json: bool, **options: Any) -> None:
+def search(book: spellbook.Spellbook, query: str, why: str | None, as_json: bool, **options: Any) -> None:
     """
     Search by meaning and by words.
 
@@ -86,7 +83,7 @@ def search(book: Reader, query: str, why: str | None, as_json: bool, **options: 
 
 
 @command(option(table.RECENT, "limit", "-n", "--limit"), filter_option, scope_option)
-def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
+def recent(book: spellbook.Spellbook, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     """
     List the newest notes, by `created`, else `updated`, else the time of the file.
 
@@ -100,7 +97,9 @@ def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: 
 
 
 @command(click.argument("id", required=False), option(table.SHOW, "as_of"), filter_option, scope_option)
-def show(book: Reader, id: str | None, as_of: str, filter: dict[str, object] | None, as_json: bool) -> None:
+def show(
+    book: spellbook.Spellbook, id: str | None, as_of: str, filter: dict[str, object] | None, as_json: bool
+) -> None:
     """
     Print a note or one of its sections; ID is a section's id, a note's id or its path.
 
@@ -137,7 +136,7 @@ def show(book: Reader, id: str | None, as_of: str, filter: dict[str, object] | N
 
 
 @command(click.argument("id"), option(table.HISTORY, "limit", "-n", "--limit"))
-def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
+def history(book: spellbook.Spellbook, id: str, limit: int, as_json: bool) -> None:
     """
     List the versions of a note with their differences, newest first; ID as for show.
 
@@ -152,7 +151,7 @@ def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
     output.result(kept.versions(book, id, limit), as_json, found.versions)
 
 
-def _print_contents(book: Reader, filter: dict[str, object] | None, as_json: bool) -> None:
+def _print_contents(book: spellbook.Spellbook, filter: dict[str, object] | None, as_json: bool) -> None:
     """Print categories and their topics as a tree."""
     listed = book.contents(filter=filter)
     warn_of_unmatched(book, filter)

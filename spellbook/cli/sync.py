@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import click
 
+import spellbook
 from spellbook.cli import output
 from spellbook.cli.app import command
 from spellbook.cli.clients import git_hooks
@@ -19,9 +19,6 @@ from spellbook.system.errors import Conflict, StorageError
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import folded
 from spellbook.vault.names import TRASH
-
-if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
 
 _TRIES = 3
 """Times that notes are pulled and pushed, if others push meanwhile."""
@@ -41,7 +38,7 @@ _REPOSITORY = "160000"
     ),
     click.option("--no-push", is_flag=True, help="Pull and merge only."),
 )
-def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
+def sync(book: spellbook.Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     """
     Share the vault by git: commit its changes, pull, merge, index, push.
 

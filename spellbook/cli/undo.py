@@ -6,25 +6,22 @@ import datetime as dt
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+import spellbook
 from spellbook.cli import output
 from spellbook.cli.app import command, option
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line, plain
+from spellbook.vault.entries import Entry
 from spellbook.verbs import table
-
-if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
-    from spellbook.vault.entries import Entry
 
 dry_run_option = option(table.REVISE, "dry_run")
 
 
 @command(option(table.LOG, "limit", "-n", "--limit"))
-def log(book: Spellbook, limit: int, as_json: bool) -> None:
+def log(book: spellbook.Spellbook, limit: int, as_json: bool) -> None:
     """
     List what commands and tools changed in the vault, newest first.
 
@@ -51,7 +48,7 @@ def log(book: Spellbook, limit: int, as_json: bool) -> None:
     dry_run_option,
 )
 def undo(
-    book: Spellbook, entry: int | None, since: str, is_session: bool, yes: bool, dry_run: bool, as_json: bool
+    book: spellbook.Spellbook, entry: int | None, since: str, is_session: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """
     Undo the latest change that a command or tool made, or the one that `log` lists as ENTRY.
@@ -85,7 +82,7 @@ def undo(
         output.say(f"Nothing to do: everything is already as it was before {what}.", err=True)
 
 
-def _undo_all(book: Spellbook, since: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+def _undo_all(book: spellbook.Spellbook, since: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Undo several changes after they were shown, and the person on a terminal, or `yes`, agreed."""
     entries = book.undo_all(since, dry_run=True)
     if not as_json and entries:

@@ -115,10 +115,9 @@ def held_again(index: Index) -> list[Fault]:
     chunks = (chunk for path in index.catalog.paths(index.visible) for chunk in index.catalog.at(path))
     try:
         first = tombstones.first_day()
-        dated = ((day_of(chunk.mtime_ns), chunk) for chunk in chunks)
-        texts = ((chunk.path, day, chunk.text) for day, chunk in dated if day >= first)
-        paths = dict.fromkeys(tombstones.among(texts, MOSTLY))
-        return [Fault(path, 0, "it holds what was erased before") for path in paths]
+        texts = ((chunk.path, day, chunk.text) for chunk in chunks if (day := day_of(chunk.mtime_ns)) >= first)
+        held = dict.fromkeys(tombstones.among(texts, MOSTLY))
+        return [Fault(path, 0, "it holds what was erased before") for path in held]
     except StorageError as error:
         return [Fault("", 0, error.message)]
 
@@ -197,8 +196,11 @@ def _links(index: Index) -> list[str]:
 
 
 def _unfinished(index: Index) -> list[str]:
-    entries = [entry for entry in index.vault.journal.entries(_MOST_LISTED) if entry.state == "unfinished"]
-    return [f"{entry.verb} {entry.what} was cut short: `spellbook undo {entry.id}` takes it back" for entry in entries]
+    return [
+        f"{entry.verb} {entry.what} was cut short: `spellbook undo {entry.id}` takes it back"
+        for entry in index.vault.journal.entries(_MOST_LISTED)
+        if entry.state == "unfinished"
+    ]
 
 
 def _run(verify: Callable[[], list[str]]) -> list[str]:

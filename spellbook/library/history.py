@@ -98,8 +98,10 @@ def _distinct(texts: Iterable[_KeptText], compare: Compare) -> list[dict[str, An
                 "path": path,
                 "sources": [source],
                 "sha256": None if data is None else digest(data),
+                "bytes": len(data or b""),
+                "difference": difference,
             }
-            listed.append({**version, "bytes": len(data or b""), "difference": difference})
+            listed.append(version)
             before = text
     return listed[::-1]
 

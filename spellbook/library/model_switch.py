@@ -78,8 +78,10 @@ def beside(index: Index, name: str) -> Index:
             f"SPELLBOOK_EMBEDDER={decided} sets the embedder here.", f"Set it to {name} for this command, or unset it."
         )
     if named and not is_local(named.url) and not decided:
-        reason = f"{name} sends notes to {named.url}, which a vault's own settings may not choose."
-        raise InvalidInput(reason, f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.")
+        raise InvalidInput(
+            f"{name} sends notes to {named.url}, which a vault's own settings may not choose.",
+            f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.",
+        )
     return index.with_embedder(name)
 
 
@@ -135,8 +137,7 @@ def build(aside: Index, progress: Progress | None = None) -> int:
 
 def switch(index: Index, aside: Index) -> None:
     """Make the embedder of `aside` the vault's, in settings and index. Raises Conflict if the settings change."""
-    before = index.catalog.fingerprint
-    if before == index.embedder.fingerprint != aside.embedder.fingerprint:
+    if index.catalog.fingerprint == index.embedder.fingerprint != aside.embedder.fingerprint:
         index.catalog.vectors.keep_unused([*index.catalog.keys(()), *index.catalog.labels.keys()], KEPT_DAYS)
         index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:

@@ -88,8 +88,9 @@ def find(vault: Path) -> HookedRepository:
     # Asked at the top, since a relative core.hooksPath counts from there.
     hooks = top / git(top, "rev-parse", "--git-path", "hooks")
     if os.path.lexists(hooks) and not hooks.is_dir():
-        reason = f"{hooks}, where git looks for hooks, is not a folder."
-        raise InvalidInput(reason, "Change git's setting core.hooksPath.")
+        raise InvalidInput(
+            f"{hooks}, where git looks for hooks, is not a folder.", "Change git's setting core.hooksPath."
+        )
     return HookedRepository(top, hooks)
 
 
@@ -128,13 +129,12 @@ def block(top: Path, vault: Path, command: Sequence[str], env: Mapping[str, str]
     """Return the lines that a hook of the working tree `top` gets for `vault`, without a newline at the end."""
     started = shell_line((*command, "--vault", str(vault)), env)
     # Doubly in the background, so that a `wait` further down does not wait for it.
-    lines = f"""\
+    return os.fsencode(f"""\
 {_begin(vault)}
 if [ . -ef {shlex.quote(top.as_posix())} ]; then
   (trap '' HUP; {started} reindex --quiet --queued </dev/null >/dev/null 2>&1 &)
 fi
-{_END}"""
-    return os.fsencode(lines)
+{_END}""")
 
 
 def shell_line(command: Sequence[str], env: Mapping[str, str]) -> str:
@@ -268,5 +268,5 @@ def _configured(folder: Path) -> str:
 
 def is_merged(vault: Path) -> bool:
     """Say whether git merges the vault's notes by the driver."""
-    answer = git(vault, "check-attr", "merge", "--", f"{vault}{os.sep}note.md")
-    return answer.endswith(": spellbook") and bool(_configured(vault))
+    attribute = ("check-attr", "merge", "--", f"{vault}{os.sep}note.md")
+    return git(vault, *attribute).endswith(": spellbook") and bool(_configured(vault))

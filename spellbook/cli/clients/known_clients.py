@@ -118,8 +118,11 @@ _FOLDERS = {
     "codex": ("CODEX_HOME", ".codex"),
     "copilot": ("COPILOT_HOME", ".copilot"),
     "qwen": ("QWEN_HOME", ".qwen"),
+    "cline_home": ("CLINE_DIR", ".cline"),
+    "config": ("XDG_CONFIG_HOME", ".config"),
+    "roaming": ("APPDATA", "AppData/Roaming"),
 }
-"""For each client that has one: the variable of its folder of settings, and that folder in a person's home."""
+"""Folders of settings, of clients and of the system: the variable that names one, and its place in a person's home."""
 
 _PACKAGE = "LocalCache/Roaming"
 """Where a package of Windows keeps what another program has in %APPDATA%."""
@@ -160,23 +163,18 @@ def hooks_file(client: str, project: Path | None, environ: Mapping[str, str], ho
 
 def _roots(system: str, environ: Mapping[str, str], home: Path) -> dict[str, Path]:
     """Return the folders that the rows of `CLIENTS` name."""
-    is_windows = system == "win32"
-    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    roaming = Path(environ.get("APPDATA") or home / "AppData/Roaming")
-    apps = {"win32": roaming, "darwin": home / "Library/Application Support"}.get(system, config)
-    claude = environ.get("CLAUDE_CONFIG_DIR")
-    cline = Path(environ.get("CLINE_DIR") or home / ".cline")
-    return {
+    named = {name: Path(environ.get(variable) or home / usual) for name, (variable, usual) in _FOLDERS.items()}
+    roaming = named["roaming"] if system == "win32" else named["config"]
+    apps = home / "Library/Application Support" if system == "darwin" else roaming
+    return named | {
         "home": home,
-        "config": config,
         "apps": apps,
-        "roaming": roaming if is_windows else config,
-        "claude_json": Path(claude or home) / ".claude.json",
+        "roaming": roaming,
+        "claude_json": Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json",
         "gemini": Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini",
-        "cline": Path(environ.get("CLINE_DATA_DIR") or cline / "data"),
+        "cline": Path(environ.get("CLINE_DATA_DIR") or named["cline_home"] / "data"),
         "zed": {"win32": apps / "Zed", "darwin": home / ".config/zed"}.get(system, apps / "zed"),
-        "goose": apps / "Block/goose/config" if is_windows else config / "goose",
-        **{name: Path(environ.get(variable) or home / usual) for name, (variable, usual) in _FOLDERS.items()},
+        "goose": apps / "Block/goose/config" if system == "win32" else named["config"] / "goose",
     }
 
 

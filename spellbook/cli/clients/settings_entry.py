@@ -95,9 +95,8 @@ def by_hand(client: McpClient, name: str, wanted: dict[str, Any]) -> str:
     env = [f"{key}={value}" for key, value in wanted.get("env", {}).items()]
     command = [*(env and ["env", *env]), str(wanted.get("command")), *wanted["args"]]
     shown, fields = (json.dumps(each, ensure_ascii=False) for each in (wanted, {"name": name, **wanted}))
-    parts = {"name": [name], "quoted": [shown], "command": command}
-    typed = {part: " ".join(map(output.argument, words)) for part, words in parts.items()}
-    return client.by_hand.format(fields=fields[1:-1], **typed)
+    named, quoted, line = (" ".join(map(output.argument, words)) for words in ([name], [shown], command))
+    return client.by_hand.format(fields=fields[1:-1], name=named, quoted=quoted, command=line)
 
 
 def is_ours(value: object) -> bool:
