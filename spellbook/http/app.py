@@ -140,7 +140,6 @@ class Doors:
     async def _open(self, caller: Caller) -> tuple[SpellbookServer, Starlette, Starlette]:
         assert self.tasks is not None
         state = self._served
-        may_write = caller.has("write")
         mcp = await in_thread(
             lambda: build(
                 state.book_of(caller),
@@ -148,7 +147,7 @@ class Doors:
                 live=False,
                 door="http",
                 called=self._called,
-                may_write=may_write,
+                may_write=caller.has("write"),
                 log=state.log,
                 clients=state.clients,
             )

@@ -295,8 +295,8 @@ def _parsed(kept: Any) -> tuple[tuple[Token, ...], Logins]:
     """Return tokens and cookies of the file. Raises ValueError and others for what Spellbook did not write."""
     logins = {str(each): (str(id), int(end)) for each, (id, end) in kept.get("logins", {}).items()}
     # A token that a file of 0.2.0 limits to some vaults must not see this whole one: it is not let in.
-    rows = [row for row in kept["tokens"] if "vaults" not in row]
-    tokens = [Token(**{key: str(row[key]) for key in _KEYS}) for row in rows]  # type: ignore[arg-type]
+    rows = [{key: str(row[key]) for key in _KEYS} for row in kept["tokens"] if "vaults" not in row]
+    tokens = [Token(**row) for row in rows]  # type: ignore[arg-type]
     for each in tokens:
         size = len(bytes.fromhex(each.verifier))
         if each.may not in RIGHTS or each.sees not in SCOPES or size != sha256().digest_size:
