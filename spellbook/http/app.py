@@ -126,9 +126,13 @@ class Doors:
         if scope["method"] == "POST":  # the SDK logs a trace for a body that breaks off
             body = await Request(scope, receive).body()
             if caller.is_grant and not caller.has("write") and _writes(mcp, body):
-                way = challenge(self._public, scope["path"], "insufficient_scope")
-                message = "This app may only read: connect it again, and allow it to write."
-                await faults.fault(403, "PERMISSION_DENIED", message, {}, way)(scope, receive, send)
+                refused = faults.fault(
+                    403,
+                    "PERMISSION_DENIED",
+                    "This app may only read: connect it again, and allow it to write.",
+                    headers=challenge(self._public, scope["path"], "insufficient_scope"),
+                )
+                await refused(scope, receive, send)
                 return
             receive = arrived(body, receive)
         path = scope["path"]
@@ -139,7 +143,6 @@ class Doors:
     async def _open(self, caller: Caller) -> tuple[SpellbookServer, Starlette, Starlette]:
         assert self.tasks is not None
         state = self._served
-        may_write = caller.has("write")
         mcp = await in_thread(
             lambda: build(
                 state.book_of(caller),
@@ -147,14 +150,16 @@ class Doors:
                 live=False,
                 door="http",
                 called=self._called,
-                may_write=may_write,
+                may_write=caller.has("write"),
                 log=state.log,
                 clients=state.clients,
             )
         )
-        # The guard has compared host and origin.
-        security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        bounds: dict[str, Any] = {"max_request_body_size": MOST_BYTES, "transport_security": security}
+        bounds: dict[str, Any] = {
+            "max_request_body_size": MOST_BYTES,
+            # The guard has compared host and origin.
+            "transport_security": TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        }
         streamable = mcp.streamable_http_app(streamable_http_path=STREAMABLE, **bounds)
         sse = mcp.sse_app(sse_path=SSE, message_path=MESSAGES, **bounds)
 

@@ -93,12 +93,12 @@ def of_http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 404:
         message = f"This server has no address {one_line(request.url.path[:MOST_PATH])}."
-        hint = {"hint": "The addresses of the API are in /api/openapi.json, and MCP is at /mcp."}
-        return fault(404, "MEMORY_NOT_FOUND", message, hint, headers)
+        hint = "The addresses of the API are in /api/openapi.json, and MCP is at /mcp."
+        return fault(404, "MEMORY_NOT_FOUND", message, {"hint": hint}, headers)
     if error.status_code == 405:  # the router knows the methods of the first route of several
-        routes = (each for each in request.app.routes if isinstance(each, Route))
-        there = (each.methods or () for each in routes if each.path_regex.match(request.url.path))
-        headers["Allow"] = ", ".join(sorted({method for methods in there for method in methods}))
+        path = request.url.path
+        there = [each for each in request.app.routes if isinstance(each, Route) and each.path_regex.match(path)]
+        headers["Allow"] = ", ".join(sorted(set().union(*(each.methods or () for each in there))))
     return fault(error.status_code, "INVALID_INPUT", error.detail, {}, headers)
 
 

@@ -189,9 +189,13 @@ class Guard:
             raise _refusal(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN.")
         if is_open:
             if self._open[_address(scope)] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
-                message = "Too many requests without a token are under way."
-                wait = {"retry-after": "1", **_CLOSE}
-                raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
+                raise _refusal(
+                    503,
+                    "RATE_LIMIT_EXCEEDED",
+                    "Too many requests without a token are under way.",
+                    "Try again in a moment.",
+                    {"retry-after": "1", **_CLOSE},
+                )
             return Caller("", "read", "public")
         caller = self._known(scope, headers)
         if caller is None:
@@ -199,8 +203,11 @@ class Guard:
         if caller.name and self._rules.rate:
             self._requests.add(caller.id)
             if seconds := self._requests.wait(caller.id, 1):
-                message = f"This token has made {self._rules.rate:,} requests in this hour."
-                raise _too_many(message, seconds, f"Wait {seconds} s, or set SPELLBOOK_RATE.")
+                raise _too_many(
+                    f"This token has made {self._rules.rate:,} requests in this hour.",
+                    seconds,
+                    f"Wait {seconds} s, or set SPELLBOOK_RATE.",
+                )
         return caller
 
     def _check_host(self, headers: Headers) -> None:
@@ -283,8 +290,8 @@ class Guard:
     def _is_open(self, scope: Scope) -> bool:
         """Return whether a request needs no token."""
         path = scope["path"]
-        is_of_pages = path in _OPEN or path.startswith(("/static/", _WELL_KNOWN))
-        return is_of_pages or bool(self._rules.public and path in OPEN)
+        is_of_oauth = bool(self._rules.public) and path in OPEN
+        return is_of_oauth or path in _OPEN or path.startswith(("/static/", _WELL_KNOWN))
 
     def wait(self, scope: Scope, secret: str) -> int:
         """

@@ -64,8 +64,9 @@ class Jobs:
         """Begin a job; its progress function raises Cancelled, which `work` must let through. Raises Conflict."""
         with self._guard:
             if other := next((job for job in self._jobs.values() if job.state == "running"), None):
-                message = f"Another job is running: {other.kind} (job {other.id})."
-                raise Conflict(message, "Wait until it has ended, or cancel it.")
+                raise Conflict(
+                    f"Another job is running: {other.kind} (job {other.id}).", "Wait until it has ended, or cancel it."
+                )
             job = Job(secrets.token_hex(4), kind, dt.datetime.now(dt.UTC))
             for old in list(self._jobs)[: 1 - _ENDED]:
                 del self._jobs[old]

@@ -145,7 +145,7 @@ class Tokens:
         """Tokens that are in no file and end with this process, by name."""
         self._links: dict[str, str] = {}
         """Secrets that log a browser in once, each with the lent token that its cookie then stands for."""
-        self._kept: KeptFile[tuple[tuple[Token, ...], Logins]] = KeptFile(file, _parsed, {"tokens": []})
+        self._kept: KeptFile[tuple[list[Token], Logins]] = KeptFile(file, _parsed, {"tokens": []})
 
     @classmethod
     def of(cls, vault: Path) -> Tokens:
@@ -281,27 +281,27 @@ class Tokens:
     @contextmanager
     def _changing(self) -> Iterator[tuple[list[Token], Logins]]:
         """Yield tokens and cookies of the file to be changed, then write them; other processes wait."""
-        with self._kept.alone() as (there, logins):
-            tokens = list(there)
+        with self._kept.alone() as (tokens, logins):
+            before = {*tokens}
             yield tokens, logins
             # A token of the environment, or of a phone, is another process's, and keeps its cookies.
-            gone = {each.id for each in {*there} - {*tokens}}
+            gone = {each.id for each in before - {*tokens}}
             now = time.time()
             left = {each: (id, end) for each, (id, end) in logins.items() if id not in gone and end > now}
             self._kept.write({"tokens": [asdict(each) for each in tokens], "logins": left})
 
 
-def _parsed(kept: Any) -> tuple[tuple[Token, ...], Logins]:
+def _parsed(kept: Any) -> tuple[list[Token], Logins]:
     """Return tokens and cookies of the file. Raises ValueError and others for what Spellbook did not write."""
     logins = {str(each): (str(id), int(end)) for each, (id, end) in kept.get("logins", {}).items()}
     # A token that a file of 0.2.0 limits to some vaults must not see this whole one: it is not let in.
-    rows = [row for row in kept["tokens"] if "vaults" not in row]
-    tokens = [Token(**{key: str(row[key]) for key in _KEYS}) for row in rows]  # type: ignore[arg-type]
+    rows = [{key: str(row[key]) for key in _KEYS} for row in kept["tokens"] if "vaults" not in row]
+    tokens = [Token(**row) for row in rows]  # type: ignore[arg-type]
     for each in tokens:
         size = len(bytes.fromhex(each.verifier))
         if each.may not in RIGHTS or each.sees not in SCOPES or size != sha256().digest_size:
             raise ValueError("unknown rights or a broken hash")
-    return tuple(sorted(tokens, key=lambda each: each.name)), logins
+    return sorted(tokens, key=lambda each: each.name), logins
 
 
 def _token(name: str, may: May, sees: Sees, created: str, secret: str) -> Token:

@@ -71,14 +71,12 @@ def note(call: Call, as_of: str) -> Reply:
 
 def _relations(around: Around) -> dict[str, list[str]]:
     """Return the ids of related notes by relation; those that other notes say begin with `by:`."""
+    pairs = [(link.relation, link.id) for link in around.links if link.relation and link.id]
+    pairs += [(f"by:{relation}", back.id) for back in around.backlinks for relation in back.relations]
     named: dict[str, list[str]] = {}
-    for link in around.links:
-        if link.relation and link.id:
-            named.setdefault(link.relation, []).append(link.id)
-    for back in around.backlinks:
-        for relation in back.relations:
-            named.setdefault(f"by:{relation}", []).append(back.id)
-    return {key: list(dict.fromkeys(ids)) for key, ids in named.items()}
+    for key, id in dict.fromkeys(pairs):
+        named.setdefault(key, []).append(id)
+    return named
 
 
 def entry_of(book: Reader, verb: str, path: str = "") -> int | None:

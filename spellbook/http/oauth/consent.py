@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
@@ -51,7 +50,9 @@ async def consent(provider: Provider, request: Request) -> Response:
     holder = await in_thread(served_of(request).tokens.lasting, cookie)
     if holder is None:
         return to_login(request.scope, request.headers)
-    form = await _form(request, cookie)
+    csrf = Tokens.csrf(cookie)
+    form = await view.form_of(request)
+    form = form if view.is_ours(form, csrf) else {}
     if form.get("answer") == "no":
         return back(error="access_denied")
     may_write = clients.may_write(scopes, holder.caller())
@@ -79,7 +80,7 @@ async def consent(provider: Provider, request: Request) -> Response:
         may_write=may_write,
         sees=holder.sees,
         days=GRANT_DAYS,
-        csrf=Tokens.csrf(cookie),
+        csrf=csrf,
         message=message,
     )
 
@@ -93,10 +94,3 @@ def _fault(asked: Mapping[str, str], scopes: Iterable[str], issuer: str) -> str:
     if asked.get("resource", issuer) not in resources(issuer):
         return "invalid_target"
     return "" if {*scopes} <= {*clients.SCOPES} else "invalid_scope"
-
-
-async def _form(request: Request, cookie: str) -> dict[str, str]:
-    """Return the answer of a person; nothing from another page than ours."""
-    form = await view.form_of(request)
-    given = form.get("csrf", "").encode("utf-8", "replace")
-    return form if hmac.compare_digest(Tokens.csrf(cookie).encode(), given) else {}

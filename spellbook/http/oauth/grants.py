@@ -75,7 +75,7 @@ class Registered:
     created: float
 
 
-Held = tuple[tuple[Grant, ...], tuple[Registered, ...]]
+Held = tuple[list[Grant], list[Registered]]
 
 
 class Grants:
@@ -214,11 +214,9 @@ class Grants:
         return [each for each in self.all() if each.parent in there]
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[list[Grant], list[Registered]]]:
+    def _changing(self) -> Iterator[Held]:
         """Yield grants and apps to be changed, then write them; other processes wait. Raises StorageError."""
-        with self._kept.alone() as held:
-            grants = list(held[0])
-            apps = list(held[1])
+        with self._kept.alone() as (grants, apps):
             yield grants, apps
             self._kept.write({"grants": [asdict(each) for each in grants], "apps": [asdict(each) for each in apps]})
 
@@ -241,4 +239,4 @@ def _parsed(kept: Any) -> Held:
             raise ValueError("unknown rights, or no time")
         grants.append(Grant(**{**row, "access": access}))
     apps = [Registered(**{**row, "redirects": tuple(map(str, row["redirects"]))}) for row in kept["apps"]]
-    return tuple(grants), tuple(apps)
+    return grants, apps

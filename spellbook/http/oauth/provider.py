@@ -203,8 +203,12 @@ class Provider(OAuthAuthorizationServerProvider[Code, RefreshToken, AccessToken]
             access, refresh = self.grants.renew(grant, may)
         except KeyError as error:
             raise TokenError("invalid_grant", "The grant is gone. Connect again.") from error
-        scope = " ".join(clients.scopes_for(may))
-        return OAuthToken(access_token=access, expires_in=ACCESS_SECONDS, scope=scope, refresh_token=refresh)
+        return OAuthToken(
+            access_token=access,
+            expires_in=ACCESS_SECONDS,
+            scope=" ".join(clients.scopes_for(may)),
+            refresh_token=refresh,
+        )
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         if (found := self.grants.opened_by(token)) is None:

@@ -102,8 +102,8 @@ def contents(shown: view.View) -> Response:
         if name := query.get(key, ""):
             described = toc.descriptions(shown.book.index, shown.book.config.categories) if key == "category" else {}
             shown_as = f"#{name}" if key == "tag" else shown.named(by, name)
-            about = described.get(fold(name), "")
-            return _listing(shown, shown_as, {by: name}, _address(**{key: name}), about=about)
+            address = _address(**{key: name})
+            return _listing(shown, shown_as, {by: name}, address, about=described.get(fold(name), ""))
     if folder := query.get("folder", ""):
         return _folder(shown, folder)
     folders = Folders(shown.book.folders())
@@ -165,8 +165,9 @@ def _address(**query: str) -> str:
 
 def search(shown: view.View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
-    asked = ("q", "mode", "category", "days", "tag", "as_of", "missing")
-    wanted = {key: shown.query.get(key, "").strip() for key in asked}
+    wanted = {
+        key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "as_of", "missing")
+    }
     wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
     is_brief = "hx-request" in shown.request.headers and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)

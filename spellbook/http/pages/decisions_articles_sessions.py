@@ -61,8 +61,12 @@ def decisions(shown: view.View) -> Response:
 
 def outcome(shown: view.View) -> Response:
     """Record how a decision turned out."""
-    fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
-    return shown.change(changes.outcome, shown.form.get("id", ""), **fields)
+    return shown.change(
+        changes.outcome,
+        shown.form.get("id", ""),
+        outcome=shown.form.get("outcome", ""),
+        reason=shown.form.get("reason", "").strip(),
+    )
 
 
 def articles(shown: view.View) -> Response:

@@ -115,8 +115,7 @@ def capture(shown: view.View) -> Response:
 
 
 async def login(request: Request) -> Response:
-    to = view.local(request.query_params.get("to", "/"))
-    return view.bare(request, "login.html", to=to, message="")
+    return view.bare(request, "login.html", to=view.local(request.query_params.get("to", "/")), message="")
 
 
 async def enter(request: Request) -> Response:

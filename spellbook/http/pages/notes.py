@@ -98,8 +98,7 @@ def note(shown: view.View) -> Response:
     """Show a note; `edit` names the section, or the note, that is edited in place, `part` counts pages from 1."""
     reply = shown.ask(notes.note, shown.id)
     editing = shown.query.get("edit", "")
-    is_whole = editing == reply["note"]
-    pages = list(_pages([section(reply, editing)] if is_whole else _sections(reply)))
+    pages = list(_pages([section(reply, editing)] if editing == reply["note"] else _sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
@@ -320,8 +319,8 @@ def set_properties(shown: view.View) -> Response:
 
 def pin(shown: view.View) -> Response:
     """Pin a note, or let go of it."""
-    pinned = True if shown.form.get("pinned") == "true" else None
-    return shown.change(notes.change, shown.form.get("id", ""), metadata={"pinned": pinned})
+    metadata = {"pinned": True if shown.form.get("pinned") == "true" else None}
+    return shown.change(notes.change, shown.form.get("id", ""), metadata=metadata)
 
 
 def review(shown: view.View) -> Response:
@@ -336,9 +335,7 @@ def erase(shown: view.View) -> Response:
     """Ask whether to erase a note or a section, then move it to the trash."""
     id = shown.form.get("id", "")
     if shown.form.get("sure") != "yes":
-        chunk = shown.book.resolve(id)
-        linked = shown.book.around(id).backlinks
-        return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
+        return shown.page("erase.html", chunk=shown.book.resolve(id), id=id, linked=shown.book.around(id).backlinks)
     shown.ask(notes.erase, id)
     return shown.back("forget", to=shown.form.get("to") or "/activity")
 

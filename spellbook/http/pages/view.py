@@ -257,6 +257,11 @@ async def form_of(request: Request) -> dict[str, str]:
         raise InvalidInput("The form could not be read.", "Open the page again.") from error
 
 
+def is_ours(form: Mapping[str, str], csrf: str) -> bool:
+    """Say whether a form is from a page of this server: it sends the value that goes with the cookie."""
+    return hmac.compare_digest(csrf.encode(), form.get("csrf", "").encode("utf-8", "replace"))
+
+
 def asking(verb: Answering) -> Handler:
     """Return a handler that asks a verb of the API, without arguments, and goes back to the page."""
 
@@ -273,9 +278,7 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
     of = served.served_of(request)
     view = View(request, of, who, of.book_of(who), request.path_params.get("id", ""), served.language(request), form)
     try:
-        given = form.get("csrf", "").encode("utf-8", "replace")
-        is_form = request.method == "POST" and who.by_cookie
-        if is_form and not hmac.compare_digest(view.csrf.encode(), given):
+        if request.method == "POST" and who.by_cookie and not is_ours(form, view.csrf):
             raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
         who.require(right)
         return handler(view)
