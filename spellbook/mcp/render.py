@@ -17,7 +17,6 @@ from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp.tool_names import way_on
 from spellbook.search import newest, note_marks, presentation
-from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.scores import Hit
@@ -243,7 +242,7 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
     return ["\n".join(lines)] if listed else []
 
 
-def recent(listed: Recent, offset: int) -> str:
+def recent(listed: newest.Recent, offset: int) -> str:
     """Return notes by their dates, one a line: date, title, id, category/topic."""
     if not listed.notes:
         return f"No notes here; {listed.total} in all."

@@ -10,9 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
 from spellbook.search import note_marks, weights
-from spellbook.search.note_marks import Marks
 from spellbook.search.related import Superseded, is_superseded
-from spellbook.search.weights import Blend
 from spellbook.text.json_values import filled
 
 Mode = Literal["semantic", "keyword", "both"]
@@ -88,7 +86,7 @@ class Match:
     expected: float | None = None
     text: str = ""
 
-    def meaning(self, blend: Blend = weights.SCORE) -> Parts:
+    def meaning(self, blend: weights.Blend = weights.SCORE) -> Parts:
         """
         Return the score by meaning as its parts: the text, its note's title or question, the whole note; none without
         vectors.
@@ -317,7 +315,7 @@ class Hit:
     score: float
     why: Mapping[str, Any]
     text: str
-    marks: Marks
+    marks: note_marks.Marks
     backlinks: int = 0
     further: tuple[StoredChunk, ...] = ()
     properties: str = ""

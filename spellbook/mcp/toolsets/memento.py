@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from textwrap import indent
 from typing import Any
@@ -159,21 +160,17 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         raise InvalidInput("filters must be JSON.", "Percent-encode it in the address.") from error
     if query:
         answer = book.memories.recall(query, filter, limit)
-        results = _items(book, answer.hits)
-        total = answer.found
-        ms = answer.ms
+        found = {"results": _items(book, answer.hits), "total_count": answer.found, "query_time": answer.ms}
     else:
         begin = time.monotonic()
         listed = book.memories.newest(limit, filter)
         uses = book.index.catalog.usage.of(each.note for each in listed.notes)
         results = [_item(each, each.text, uses) for each in listed.notes]
-        total = listed.total
         ms = round(1_000 * (time.monotonic() - begin), 1)
+        found = {"results": results, "total_count": listed.total, "query_time": ms}
     return {
         "query": query,
-        "results": results,
-        "total_count": total,
-        "query_time": ms,
+        **found,
         "cached_at": local(now),
         "expires_at": local(now + _CACHE_SECONDS),
     }
@@ -252,17 +249,14 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
     path = book.resolve(id).path
     chunk = book.index.catalog.at(path)[0]
     book.show(chunk.note)  # counts as opening
-    around = book.around(path)
+    related = defaultdict(list, presentation.relations(book.around(path)))
     use = book.index.catalog.usage.of([chunk.note]).get(chunk.note)
-    named: dict[str, list[str]] = {"source_of": [], "derived_from": [], "duplicates": [], "contradicts": []}
-    for link in around.links:
-        if link.relation in named and link.path:
-            named[link.relation].append(book.resolve(link.path).note)
-    for back in around.backlinks:
-        for relation, key in (("derived_from", "source_of"), ("contradicts", "contradicts")):
-            if relation in back.relations:
-                named[key].append(book.resolve(back.path).note)
-    named["duplicates"] = [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=DUPLICATE)]
+    links = {
+        "source_of": [*related["source_of"], *related["by:derived_from"]],
+        "derived_from": related["derived_from"],
+        "duplicates": [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=DUPLICATE)],
+        "contradicts": [*related["contradicts"], *related["by:contradicts"]],
+    }
     return {
         "id": chunk.note,
         "content": render.fence(lookup.body(book.index, path), note_marks.of(chunk).origin),
@@ -270,7 +264,7 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
         "hash": chunk.hash,
-        "links": {key: list(dict.fromkeys(ids)) for key, ids in named.items()},
+        "links": {key: list(dict.fromkeys(ids)) for key, ids in links.items()},
     }
 
 
