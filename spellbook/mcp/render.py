@@ -16,6 +16,7 @@ from spellbook.editing.write import superseding_fields
 from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp.tool_names import way_on
+from spellbook.notes.article_text import cut
 from spellbook.search import newest, note_marks, presentation
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
@@ -225,6 +226,17 @@ def first_that_fit(rows: Iterable[T], room: int, size: Callable[[T], int] = size
             break
         kept.append(row)
     return kept
+
+
+def beginning(text: str, room: int, size: Callable[[str], int]) -> str:
+    """Return as much of the beginning of a text as has `room` by its `size`, ended by a sentence or by …"""
+    if size(text) <= room:
+        return text
+    end = len(text)
+    while end and (over := size(text[:end]) + 2 - room) > 0:
+        end -= min(end, over)
+    whole = cut(text, end) if end else ""
+    return whole if not whole or whole.endswith((".", "!", "?", "…")) else f"{whole.rstrip()} …"
 
 
 def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:

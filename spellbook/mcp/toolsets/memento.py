@@ -29,7 +29,6 @@ from spellbook.mcp import render
 from spellbook.mcp.asking import DECLINED, Forgetting, agreed
 from spellbook.mcp.tool import CHANGE, READ, as_json, tool
 from spellbook.memories.memories import is_pinned, type_of
-from spellbook.notes.article_text import cut
 from spellbook.search import newest, note_marks, presentation, weights
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.scores import Hit
@@ -303,7 +302,8 @@ def injection(
         line = head + _indent(hit.text, hit)
         text = hit.text
         if count(line) > room:
-            text = _beginning(text, room - count(head + _indent("…", hit)))
+            rest = room - count(head + _indent("…", hit))
+            text = render.beginning(text, rest, count) if rest >= _LEAST_BEGINNING else ""
             line = head + _indent(text, hit)
         if text and (size := count(line) + 2) <= budget - tokens:
             lines.append(line)
@@ -318,11 +318,3 @@ def injection(
 
 def _indent(text: str, of: Hit) -> str:
     return indent(quoted(render.fence(text, of.marks.origin).strip()), "   ")
-
-
-def _beginning(text: str, room: int) -> str:
-    """Return the first words of a text within `room` tokens and …, "" if there is room for next to none."""
-    end = len(text) if room >= _LEAST_BEGINNING else 0
-    while end and (size := count(cut(text, end))) > room:
-        end = min(end - 1, end * room // size)
-    return f"{cut(text, end).rstrip()} …" if end else ""
