@@ -11,7 +11,7 @@ from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
 from spellbook.search import note_marks, weights
 from spellbook.search.related import Superseded, is_superseded
-from spellbook.text.json_values import filled
+from spellbook.text.quoting import filled
 
 Mode = Literal["semantic", "keyword", "both"]
 T = TypeVar("T")

@@ -27,8 +27,7 @@ from spellbook.notes.splitter import sentences
 from spellbook.search import newest, note_marks
 from spellbook.search.question import Answer
 from spellbook.search.scores import Hit
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import counted, exact, flat, json_of, quoted
+from spellbook.text.quoting import counted, exact, filled, flat, json_of, quoted
 from spellbook.verbs import memories
 
 Passages = Sequence[tuple[Hit, str]]

@@ -24,8 +24,7 @@ from spellbook.memories import session_briefing
 from spellbook.search.question import Answer
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import InvalidInput
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import exact, filled, flat, quoted
 from spellbook.verbs import memories, table
 from spellbook.verbs.arguments import MOST_CHUNKS
 from spellbook.verbs.declare import MOST_LETTERS

@@ -34,8 +34,7 @@ from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
+from spellbook.text.quoting import exact, filled, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens as count
 from spellbook.verbs import memories
 

@@ -20,8 +20,7 @@ from spellbook.search import presentation
 from spellbook.search.scores import Hit
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lazy import regex
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import counted, exact, flat
+from spellbook.text.quoting import counted, exact, filled, flat
 from spellbook.verbs import memories
 
 _INDEXING = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
