@@ -266,6 +266,9 @@ def _legs(best: Sequence[_Scored]) -> Iterator[tuple[Leg | None, Parts]]:
     """Yield the best leg of the best texts, by meaning and by words, with the mean of each of their parts."""
     by_meaning = [(one.match.semantic, one.meaning) for one in best]
     for of_texts in (by_meaning, [(one.match.keyword, one.words) for one in best]):
+        if len(of_texts) == 1:  # as nearly always
+            yield of_texts[0]
+            continue
         leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
         names = dict.fromkeys(name for _, parts in of_texts for name in parts)
         yield leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}
