@@ -44,13 +44,8 @@ def answer(reply: Answer, vault: Path, *, by_words: bool = False, explain: bool 
         say_empty(vault)
     elif not reply.hits:
         say("Not sure; closest:" if reply.closest else "Nothing found.", err=True)
-    for hit in reply.closest[:1]:
+    for hit in reply.closest:
         _hit(hit, explain, err=True)
-    for hit in reply.closest[1:]:
-        click.echo(f"{hit.score:.2f}  {hit.marks.titles}  {place(hit)}", err=True)
-        _say_each([*presentation.standing(hit), *presentation.labels(hit)], err=True)
-        for line in hit.text.splitlines():
-            click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
     if reply.index.pending and not by_words:
         advice = "another process is embedding them now" if reply.index.embedding else "`spellbook reindex` does it"

@@ -124,8 +124,7 @@ def build(
     mcp.called = called or threading.Event()
     mcp.clients = {} if clients is None else clients
     for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
-        toolset = import_module(f"spellbook.mcp.toolsets.{name}")
-        if add_resources := getattr(toolset, "add_resources", None):
+        if add_resources := getattr(import_module(f"spellbook.mcp.toolsets.{name}"), "add_resources", None):
             add_resources(mcp, book)
     for name in sorted(mcp.names.answered):
         form = TOOLS[name]

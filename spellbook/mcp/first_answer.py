@@ -58,8 +58,8 @@ def place(toolsets: tuple[str, ...], settings: Config) -> Path:
     folder = Path(str((found := find_spec("mcp")) and found.origin)).parent.parent
     # Not from importlib.metadata, whose import takes 40 ms.
     versions = sorted(each for each in os.listdir(folder) if each.startswith(("mcp", "pydantic")) and "-" in each)
-    key = ascii((__version__, versions, toolsets, language(), settings))
-    return settings.state / _FILE.format(sha256(key.encode()).hexdigest())
+    key = ascii((__version__, versions, toolsets, language(), settings)).encode()
+    return settings.state / _FILE.format(sha256(key).hexdigest())
 
 
 def read(file: Path) -> Answers:

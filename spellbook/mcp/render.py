@@ -16,8 +16,8 @@ from spellbook.editing.write import superseding_fields
 from spellbook.index import privacy
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.mcp.tool_names import way_on
+from spellbook.notes.article_text import cut
 from spellbook.search import newest, note_marks, presentation
-from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.scores import Hit
@@ -228,6 +228,17 @@ def first_that_fit(rows: Iterable[T], room: int, size: Callable[[T], int] = size
     return kept
 
 
+def beginning(text: str, room: int, size: Callable[[str], int]) -> str:
+    """Return as much of the beginning of a text as has `room` by its `size`, ended by a sentence or by …"""
+    if size(text) <= room:
+        return text
+    end = len(text)
+    while end and (over := size(text[:end]) + 2 - room) > 0:
+        end -= min(end, over)
+    whole = cut(text, end) if end else ""
+    return whole if not whole or whole.endswith((".", "!", "?", "…")) else f"{whole.rstrip()} …"
+
+
 def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
     """Return a heading and as many of the notes below it as fit into `room` tokens."""
     lines = [f"{heading} {counted(len(listed), 'note')}:"]
@@ -243,7 +254,7 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
     return ["\n".join(lines)] if listed else []
 
 
-def recent(listed: Recent, offset: int) -> str:
+def recent(listed: newest.Recent, offset: int) -> str:
     """Return notes by their dates, one a line: date, title, id, category/topic."""
     if not listed.notes:
         return f"No notes here; {listed.total} in all."

@@ -27,10 +27,9 @@ from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import Conflict, SpellbookError, shown_error
 from spellbook.system.threads import computing
 from spellbook.text.quoting import flat, json_of, one_line, quoted
-from spellbook.verbs import declare as verbs
 from spellbook.verbs.declare import Verb
 
-_TAKES_NOTHING = verbs.verb("")
+_TAKES_NOTHING = Verb("", "read", {})
 _RUN = os.urandom(16)
 """Names of sessions are made from it and their key, which stays unknown: it admits a client."""
 _log = logging.getLogger(__name__)

@@ -114,8 +114,10 @@ class Names:
     def check(self, name: str) -> None:
         """Raise PermissionDenied, with the toolset's name, for a tool of a toolset that is off."""
         if off := [each for each, tools in TOOLSETS.items() if name in tools and name not in self.answered]:
-            wrong = f"{name} is a tool of the toolset {off[0]}, which this server does not offer."
-            raise PermissionDenied(wrong, f"The person adds {off[0]} to its --toolsets.")
+            raise PermissionDenied(
+                f"{name} is a tool of the toolset {off[0]}, which this server does not offer.",
+                f"The person adds {off[0]} to its --toolsets.",
+            )
 
     def answer(self) -> None:
         """Phrase the advice in answers of this call for a caller that is offered these tools."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.privacy import is_session
 from spellbook.notes import dialogue
 from spellbook.search import weights
+from spellbook.search.candidates import Gathering
 from spellbook.search.scores import STEP, Candidate
-
-if TYPE_CHECKING:
-    from spellbook.search.candidates import Gathering
 
 
 def hits(ranked: Gathering) -> list[Candidate]:

@@ -184,3 +184,15 @@ def note_fields(
     gone = {"superseded_by": old[first.path]} if first.path in old else {}
     about = {"path": first.path, **gone, **privacy.standing(first.meta, first.updated).as_dict()}
     return {"id": id, **about, "meta": dict(first.meta), "chunks": shown, **around.as_dict()}
+
+
+def relations(around: Around) -> dict[str, list[str]]:
+    """Return the ids of related notes by relation; those that other notes say begin with `by:`."""
+    named: dict[str, list[str]] = {}
+    for link in around.links:
+        if link.relation and link.id:
+            named.setdefault(link.relation, []).append(link.id)
+    for back in around.backlinks:
+        for relation in back.relations:
+            named.setdefault(f"by:{relation}", []).append(back.id)
+    return {key: list(dict.fromkeys(ids)) for key, ids in named.items()}

@@ -15,7 +15,7 @@ from spellbook.search.scores import Hit, Mode
 from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
-from spellbook.text.json_values import filled
+from spellbook.text.quoting import filled
 
 VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
 """The mode of each search verb."""

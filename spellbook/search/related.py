@@ -292,8 +292,8 @@ def named(index: Index, id: str, as_of: str) -> list[StoredChunk]:
     if not as_of:
         return chunks
     notes = chain(index, chunks[0].path)
-    now = holding(index, index.visible, as_of_moment(as_of, time.time()))
-    there = index.catalog.among([each.path for each in notes], [now])
+    held = holding(index, index.visible, as_of_moment(as_of, time.time()))
+    there = index.catalog.among([each.path for each in notes], [held])
     if not there:
         listed = "; ".join(f"{exact(each.id)} {each.why[0]}" for each in dict.fromkeys((notes[0], notes[-1])))
         raise MemoryNotFound(f"Nothing of this held on {as_of}.", f"Over time: {listed}.")

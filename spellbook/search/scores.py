@@ -10,10 +10,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from spellbook.index.catalog.rows import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
 from spellbook.search import note_marks, weights
-from spellbook.search.note_marks import Marks
 from spellbook.search.related import Superseded, is_superseded
-from spellbook.search.weights import Blend
-from spellbook.text.json_values import filled
+from spellbook.text.quoting import filled
 
 Mode = Literal["semantic", "keyword", "both"]
 T = TypeVar("T")
@@ -88,7 +86,7 @@ class Match:
     expected: float | None = None
     text: str = ""
 
-    def meaning(self, blend: Blend = weights.SCORE) -> Parts:
+    def meaning(self, blend: weights.Blend = weights.SCORE) -> Parts:
         """
         Return the score by meaning as its parts: the text, its note's title or question, the whole note; none without
         vectors.
@@ -268,6 +266,9 @@ def _legs(best: Sequence[_Scored]) -> Iterator[tuple[Leg | None, Parts]]:
     """Yield the best leg of the best texts, by meaning and by words, with the mean of each of their parts."""
     by_meaning = [(one.match.semantic, one.meaning) for one in best]
     for of_texts in (by_meaning, [(one.match.keyword, one.words) for one in best]):
+        if len(of_texts) == 1:  # as nearly always
+            yield of_texts[0]
+            continue
         leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
         names = dict.fromkeys(name for _, parts in of_texts for name in parts)
         yield leg, {name: _mean([parts.get(name, 0.0) for _, parts in of_texts]) for name in names}
@@ -317,7 +318,7 @@ class Hit:
     score: float
     why: Mapping[str, Any]
     text: str
-    marks: Marks
+    marks: note_marks.Marks
     backlinks: int = 0
     further: tuple[StoredChunk, ...] = ()
     properties: str = ""

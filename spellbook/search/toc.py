@@ -84,8 +84,12 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
         if topics := index.catalog.topics((*conditions(filter), *index.visible)):
             return topics
     there = sorted({topic.category for topic in index.catalog.topics(index.visible) if topic.category})
-    sentence = with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, there))
-    raise index.missing(MemoryNotFound(sentence, "get_index shows what there is."))
+    raise index.missing(
+        MemoryNotFound(
+            with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, there)),
+            "get_index shows what there is.",
+        )
+    )
 
 
 def chunks_of(index: Index, name: str) -> list[StoredChunk]:
@@ -95,8 +99,12 @@ def chunks_of(index: Index, name: str) -> list[StoredChunk]:
     if not chunks:
         there = index.catalog.topics(index.visible)
         names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in there}
-        sentence = with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names)))
-        raise index.missing(MemoryNotFound(sentence, "get_index lists the topics."))
+        raise index.missing(
+            MemoryNotFound(
+                with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names))),
+                "get_index lists the topics.",
+            )
+        )
     return chunks
 
 

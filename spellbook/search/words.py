@@ -201,8 +201,8 @@ class Words:
             # Chunks that only a synonym led to may have words of the question, too.
             for number, bm25 in catalog.match_among(asked, [*new]):
                 scores[number] += bm25
-        best = sorted(scores, key=lambda number: (-scores[number], number))[:wanted]
-        ranks = {number: rank for rank, number in enumerate(best, 1)}
+        best = sorted(scores, key=lambda number: (-scores[number], number))
+        ranks = {number: rank for rank, number in enumerate(best[:wanted], 1)}
         self.legs = {**self._legs(scores, same, ranks), **self.legs}
         if self._of_stems and len(scores) < wanted:
             others = Words(*self._of_stems)

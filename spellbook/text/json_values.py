@@ -1,6 +1,4 @@
-"""
-Values of JSON. Those that other programs wrote, or that may be damaged, are read as their type, or as nothing. Pure.
-"""
+"""Values of JSON that other programs wrote, or that may be damaged: each is read as its type, or as nothing. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +18,6 @@ def parsed(data: str | bytes) -> object:
         return json.loads(data)
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-def filled(**fields: object) -> dict[str, Any]:
-    """Return the fields of an answer that are not empty: nothing is said of the others."""
-    return {name: value for name, value in fields.items() if value}
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:

@@ -117,6 +117,11 @@ def counted(number: int, noun: str, several: str = "", *, of: int | None = None)
     return f"{part}{counts:,} {noun if counts == 1 else several or noun + 's'}"
 
 
+def filled(**fields: object) -> dict[str, Any]:
+    """Return the fields of an answer that are not empty: nothing is said of the others."""
+    return {name: value for name, value in fields.items() if value}
+
+
 def json_of(value: Any) -> str:
     """Return `value` as one line of JSON. Letters that nobody sees are escaped, as in `plain`."""
     text = json.dumps(value, ensure_ascii=False, default=str)

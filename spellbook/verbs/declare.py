@@ -119,8 +119,9 @@ class Verb(NamedTuple):
         own = {names.get(parameter.name, parameter.name) for parameter in parameters}
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         called = {name: here for here, name in names.items()}
-        taken = self.arguments.items()
-        return {called.get(name, name): argument for name, argument in taken if takes_all or name in own}
+        return {
+            called.get(name, name): argument for name, argument in self.arguments.items() if takes_all or name in own
+        }
 
     def without(self, *names: str) -> Verb:
         """Return the verb for a door that leaves some arguments out."""
@@ -128,8 +129,9 @@ class Verb(NamedTuple):
 
     def unlisted(self, *names: str) -> Verb:
         """Return the verb for a door that takes some arguments without listing them."""
-        arguments = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
-        return self._replace(arguments=arguments)
+        return self._replace(
+            arguments={name: each.but(is_listed=name not in names) for name, each in self.arguments.items()}
+        )
 
     def defaulting(self, **defaults: Any) -> Verb:
         """Return the verb for a door that has other defaults."""

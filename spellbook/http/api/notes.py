@@ -28,9 +28,8 @@ from spellbook.library import history as kept
 from spellbook.library.reader import Reader
 from spellbook.mcp import render, table_of_contents
 from spellbook.mcp.arguments import phrase
-from spellbook.search.presentation import note_fields
+from spellbook.search.presentation import note_fields, relations
 from spellbook.search.question import Answer
-from spellbook.search.related import Around
 from spellbook.system.errors import InvalidInput
 from spellbook.system.threads import checking
 from spellbook.verbs import table
@@ -59,7 +58,7 @@ def note(call: Call, as_of: str) -> Reply:
             "note": chunks[0].note,
             "hash": etag.strip('"'),
             "text": data.decode("utf-8", "replace"),
-            "relations": _relations(around),
+            "relations": relations(around),
             "use": {"count": use.times, "last": local(use.last)} if use else None,
             "log": [each.as_dict() for each in book.log(_MOST_ENTRIES, path)],
             "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
@@ -67,16 +66,6 @@ def note(call: Call, as_of: str) -> Reply:
         200,
         headers,
     )
-
-
-def _relations(around: Around) -> dict[str, list[str]]:
-    """Return the ids of related notes by relation; those that other notes say begin with `by:`."""
-    pairs = [(link.relation, link.id) for link in around.links if link.relation and link.id]
-    pairs += [(f"by:{relation}", back.id) for back in around.backlinks for relation in back.relations]
-    named: dict[str, list[str]] = {}
-    for key, id in dict.fromkeys(pairs):
-        named.setdefault(key, []).append(id)
-    return named
 
 
 def entry_of(book: Reader, verb: str, path: str = "") -> int | None:

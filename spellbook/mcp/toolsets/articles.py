@@ -27,8 +27,7 @@ from spellbook.notes.splitter import sentences
 from spellbook.search import newest, note_marks
 from spellbook.search.question import Answer
 from spellbook.search.scores import Hit
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import counted, exact, flat, json_of, quoted
+from spellbook.text.quoting import counted, exact, filled, flat, json_of, quoted
 from spellbook.verbs import memories
 
 Passages = Sequence[tuple[Hit, str]]
@@ -144,7 +143,7 @@ def _hit_row(hit: Hit, query: str) -> dict[str, Any]:
         "published": about["published"],
     }
     room = min(_EXCERPT, max(0, _OF_HIT - len(json_of(row))))
-    row["excerpt"] = _fit(_excerpt(hit.chunk.text, query), room, lambda text: len(json_of(text)) - 2)
+    row["excerpt"] = render.beginning(_excerpt(hit.chunk.text, query), room, lambda text: len(json_of(text)) - 2)
     return row
 
 
@@ -205,7 +204,7 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
         "created_at": newest.date_of(chunk),
     }
     room = max(_SHORT, _OF_LISTED - len(json_of(row)))
-    row["title"] = _fit(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
+    row["title"] = render.beginning(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
     for name in others:
         if len(json_of(row)) + len(name) + 4 <= _OF_LISTED:
             row["categories"].append(name)
@@ -339,18 +338,7 @@ def _pack(hits: Sequence[Hit], max_tokens: int, write: Callable[[Passages], str]
         kept.pop()
     whole = [hit.text or hit.chunk.whole for hit, _ in kept]
     for done, at in enumerate(sorted(range(len(kept)), key=lambda at: len(whole[at]))):
-        text = _fit(whole[at], room // (len(kept) - done), size)
+        text = render.beginning(whole[at], room // (len(kept) - done), size)
         kept[at] = kept[at][0], text
         room -= size(text)
     return write(kept)
-
-
-def _fit(text: str, room: int, size: Callable[[str], int]) -> str:
-    """Return as much of the beginning of a text as has `room` letters by `size`, ended by a sentence or by …"""
-    if size(text) <= room:
-        return text
-    end = max(0, min(len(text), room))
-    while end and (over := size(text[:end]) + 2 - room) > 0:
-        end -= min(end, over)
-    whole = form.cut(text, end) if end else ""
-    return whole if not whole or whole.endswith((".", "!", "?", "…")) else f"{whole.rstrip()} …"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
@@ -21,16 +21,13 @@ from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, is_local, reporter, t
 from spellbook.mcp.tool_names import way_on
 from spellbook.mcp.toolsets import wiki
 from spellbook.memories import session_briefing
+from spellbook.search.question import Answer
 from spellbook.settings.translate import language_of_tools, translated
 from spellbook.system.errors import InvalidInput
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import exact, filled, flat, quoted
 from spellbook.verbs import memories, table
 from spellbook.verbs.arguments import MOST_CHUNKS
 from spellbook.verbs.declare import MOST_LETTERS
-
-if TYPE_CHECKING:
-    from spellbook.search.question import Answer
 
 _ASIDE = ("category", "min_score", "max_tokens", "offset", "format", "explain")
 """Arguments of reading that are not listed: they are for programs, or an answer names them where they help."""

@@ -10,8 +10,7 @@ from spellbook.memories.decisions import FoundDecisions
 from spellbook.notes.dates import VALID
 from spellbook.notes.labels import DECISION
 from spellbook.system.errors import InvalidInput
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import exact, flat, quoted, shortened
+from spellbook.text.quoting import exact, filled, flat, quoted, shortened
 from spellbook.verbs import memories
 
 _OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "user_involvement", *VALID)

@@ -21,8 +21,7 @@ from spellbook.mcp import render
 from spellbook.mcp.tool import ADD, CHANGE, READ, as_json, reporter, tool
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import counted, exact, flat, quoted
+from spellbook.text.quoting import counted, exact, filled, flat, quoted
 from spellbook.verbs import table
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from textwrap import indent
 from typing import Any
@@ -28,14 +29,12 @@ from spellbook.mcp import render
 from spellbook.mcp.asking import DECLINED, Forgetting, agreed
 from spellbook.mcp.tool import CHANGE, READ, as_json, tool
 from spellbook.memories.memories import is_pinned, type_of
-from spellbook.notes.article_text import cut
 from spellbook.search import newest, note_marks, presentation, weights
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.scores import Hit
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text import languages
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import exact, flat, json_of, one_line, quoted
+from spellbook.text.quoting import exact, filled, flat, json_of, one_line, quoted
 from spellbook.text.terms import estimate_tokens as count
 from spellbook.verbs import memories
 
@@ -159,21 +158,17 @@ def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> d
         raise InvalidInput("filters must be JSON.", "Percent-encode it in the address.") from error
     if query:
         answer = book.memories.recall(query, filter, limit)
-        results = _items(book, answer.hits)
-        total = answer.found
-        ms = answer.ms
+        found = {"results": _items(book, answer.hits), "total_count": answer.found, "query_time": answer.ms}
     else:
         begin = time.monotonic()
         listed = book.memories.newest(limit, filter)
         uses = book.index.catalog.usage.of(each.note for each in listed.notes)
         results = [_item(each, each.text, uses) for each in listed.notes]
-        total = listed.total
         ms = round(1_000 * (time.monotonic() - begin), 1)
+        found = {"results": results, "total_count": listed.total, "query_time": ms}
     return {
         "query": query,
-        "results": results,
-        "total_count": total,
-        "query_time": ms,
+        **found,
         "cached_at": local(now),
         "expires_at": local(now + _CACHE_SECONDS),
     }
@@ -252,17 +247,14 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
     path = book.resolve(id).path
     chunk = book.index.catalog.at(path)[0]
     book.show(chunk.note)  # counts as opening
-    around = book.around(path)
+    related = defaultdict(list, presentation.relations(book.around(path)))
     use = book.index.catalog.usage.of([chunk.note]).get(chunk.note)
-    named: dict[str, list[str]] = {"source_of": [], "derived_from": [], "duplicates": [], "contradicts": []}
-    for link in around.links:
-        if link.relation in named and link.path:
-            named[link.relation].append(book.resolve(link.path).note)
-    for back in around.backlinks:
-        for relation, key in (("derived_from", "source_of"), ("contradicts", "contradicts")):
-            if relation in back.relations:
-                named[key].append(book.resolve(back.path).note)
-    named["duplicates"] = [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=DUPLICATE)]
+    links = {
+        "source_of": [*related["source_of"], *related["by:derived_from"]],
+        "derived_from": related["derived_from"],
+        "duplicates": [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=DUPLICATE)],
+        "contradicts": [*related["contradicts"], *related["by:contradicts"]],
+    }
     return {
         "id": chunk.note,
         "content": render.fence(lookup.body(book.index, path), note_marks.of(chunk).origin),
@@ -270,7 +262,7 @@ def read_memory(book: Reader, id: str) -> dict[str, Any]:
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
         "hash": chunk.hash,
-        "links": {key: list(dict.fromkeys(ids)) for key, ids in named.items()},
+        "links": {key: list(dict.fromkeys(ids)) for key, ids in links.items()},
     }
 
 
@@ -309,7 +301,8 @@ def injection(
         line = head + _indent(hit.text, hit)
         text = hit.text
         if count(line) > room:
-            text = _beginning(text, room - count(head + _indent("…", hit)))
+            rest = room - count(head + _indent("…", hit))
+            text = render.beginning(text, rest, count) if rest >= _LEAST_BEGINNING else ""
             line = head + _indent(text, hit)
         if text and (size := count(line) + 2) <= budget - tokens:
             lines.append(line)
@@ -324,11 +317,3 @@ def injection(
 
 def _indent(text: str, of: Hit) -> str:
     return indent(quoted(render.fence(text, of.marks.origin).strip()), "   ")
-
-
-def _beginning(text: str, room: int) -> str:
-    """Return the first words of a text within `room` tokens and …, "" if there is room for next to none."""
-    end = len(text) if room >= _LEAST_BEGINNING else 0
-    while end and (size := count(cut(text, end))) > room:
-        end = min(end - 1, end * room // size)
-    return f"{cut(text, end).rstrip()} …" if end else ""

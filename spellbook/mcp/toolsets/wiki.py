@@ -7,7 +7,7 @@ See `memories.project_documentation`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
@@ -17,14 +17,11 @@ from spellbook.mcp import render
 from spellbook.mcp.tool import READ, as_json, reporter, tool
 from spellbook.memories import claude_memory
 from spellbook.search import presentation
+from spellbook.search.scores import Hit
 from spellbook.system.errors import SpellbookError
 from spellbook.system.lazy import regex
-from spellbook.text.json_values import filled
-from spellbook.text.quoting import counted, exact, flat
+from spellbook.text.quoting import counted, exact, filled, flat
 from spellbook.verbs import memories
-
-if TYPE_CHECKING:
-    from spellbook.search.scores import Hit
 
 _INDEXING = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
 _HEADING = regex(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
