@@ -260,7 +260,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None
     now = states(index.vault, at)
     if trace.after is None and trace.before not in now and (index.vault.root / trace.path).is_dir():
         now = set()  # a folder of other files of this entry, or something is in the way
-    if not now and trace.after is not None and (home := _home_of(index, trace, at)):
+    if not now and trace.after is not None and (home := _home_of(index, entry, trace, at)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
@@ -313,9 +313,11 @@ def _not_kept(entry: Entry) -> MemoryNotFound:
     )
 
 
-def _home_of(index: Index, trace: Trace, at: str) -> str | None:
+def _home_of(index: Index, entry: Entry, trace: Trace, at: str) -> str | None:
     """Return the current path of a note that an entry left at `at`, by the log or its id; None if it was not moved."""
-    line = [each for entry in index.vault.journal.of_note(at) for each in entry.traces]
+    if at.startswith(f"{names.TRASH}/"):
+        return None
+    line = [each for later in index.vault.journal.of_note(at) if later.id > entry.id for each in later.traces]
     paths = [each.path for each in reversed(line) if each.after is not None]
     text = index.vault.journal.text(trace.after or "")
     with contextlib.suppress(UnreadableNote):
