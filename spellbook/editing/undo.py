@@ -329,17 +329,12 @@ def _home_of(index: Index, entry: Entry, trace: Trace, at: str) -> str | None:
 def _merge(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     try:
         notes = [parse(path, data) for data in (base, ours, theirs)]
-    except UnreadableNote:
-        return None
-    if len({note.encoding for note in notes}) > 1:
-        return None
-    text = edits.merged(*(note.text for note in notes))
-    if text is None:
-        return None
-    note = parse(path, notes[0].encode(text))
-    try:
+        text = edits.merged(*(note.text for note in notes))
+        if text is None or len({note.encoding for note in notes}) > 1:
+            return None
+        note = parse(path, notes[0].encode(text))
         return note.encode(threeway.guard(note, *notes[1:]))
-    except (Conflict, InvalidInput):
+    except (Conflict, InvalidInput, UnreadableNote):
         return None
 
 
@@ -352,12 +347,9 @@ def _decode(path: str, data: bytes | None) -> str:
 
 def _texts_of(index: Index, step: Step, at: str) -> tuple[bytes | None, bytes | None]:
     """Return the text of a step's file as it is, and as it is put back; None where there is none."""
-    now = earlier = None
-    if step.now is not None and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at)):
-        now = index.vault.read(at)[0]
-    if step.earlier is not None:
-        earlier = step.text or index.vault.journal.text(step.earlier)
-    return now, earlier
+    is_text = step.now and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at))
+    now = index.vault.read(at)[0] if is_text else None
+    return now, step.text or index.vault.journal.text(step.earlier or "")
 
 
 def _is_shown(index: Index, path: str) -> bool:

@@ -273,8 +273,9 @@ class Decisions(Opened):
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
             rows = [(hit.chunk, hit.score) for hit in hits[:limit]]
             near = [(hit.chunk, hit.score) for hit in answer.closest]
-            found = (*hits, *answer.closest)
-            gone = {hit.path: hit.why["superseded_by"] for hit in found if "superseded_by" in hit.why}
+            gone = {
+                hit.path: hit.why["superseded_by"] for hit in (*hits, *answer.closest) if "superseded_by" in hit.why
+            }
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
             listed = (newest.living if is_pending else newest.recent)(self.index, limit, filter=filter)
@@ -285,8 +286,14 @@ class Decisions(Opened):
             leading, by = related.links(self.index.catalog.links, chunk.path), gone.get(chunk.path)
             paths = [to.path for to in leading if to.relation == SUPERSEDES and to.path]
             replaced = tuple(self.index.catalog.at(path)[0].note for path in paths)
-            body = lookup.body(self.index, chunk.path)
-            return DecisionItem(chunk, body, score, replaced, (by or {}).get("id"), by is not None)
+            return DecisionItem(
+                chunk,
+                lookup.body(self.index, chunk.path),
+                score,
+                replaced,
+                superseded_by=(by or {}).get("id"),
+                is_superseded=by is not None,
+            )
 
         items, closest = (tuple(item(*row) for row in some) for some in (rows, near))
         return FoundDecisions(items, total, bool(query), closest)

@@ -187,8 +187,10 @@ class Wikis:
         """
         self.book.follow()
         project = paths.project() or (os.getcwd() if os.path.isdir(FOLDERS[0]) else "")
-        folders = self.book.config.wikis
-        wikis = {_real(folder): os.path.basename(os.path.abspath(os.path.expanduser(folder))) for folder in folders}
+        wikis = {
+            _real(folder): os.path.basename(os.path.abspath(os.path.expanduser(folder)))
+            for folder in self.book.config.wikis
+        }
         if not wikis and project:
             wikis = _of_project(Path(project), is_needed=not path)
         if path:
@@ -306,8 +308,10 @@ def _shown(wiki: Wiki, answer: Answer, titles: Mapping[str, str]) -> Answer:
 
     def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
         places = [(wiki.shown(hit.path), titles.get(hit.path, hit.title)) for hit in hits]
-        named = zip(hits, places, strict=True)
-        return tuple(replace(hit, chunk=hit.chunk._replace(path=path, title=title)) for hit, (path, title) in named)
+        return tuple(
+            replace(hit, chunk=hit.chunk._replace(path=path, title=title))
+            for hit, (path, title) in zip(hits, places, strict=True)
+        )
 
     return replace(answer, hits=shown(answer.hits), closest=shown(answer.closest), unmatched=())
 
