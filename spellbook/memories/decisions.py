@@ -220,7 +220,6 @@ class Decisions(Opened):
             new_ones = (links.wikilink(decision.path) for decision in replaced)
             meta["supersedes"] = list(dict.fromkeys([*labels.texts(chunk.meta.get("supersedes")), *new_ones]))
         old = new = ""
-        is_gone = bool(related.standing(self.index, [chunk]))
         if outcome:
             if outcome not in form.RESULTS:
                 raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
@@ -234,7 +233,7 @@ class Decisions(Opened):
         )
         return {
             "id": chunk.note,
-            "outcome": outcome or _outcome(chunk, is_gone=is_gone),
+            "outcome": outcome or _outcome(chunk, is_gone=bool(related.standing(self.index, [chunk]))),
             "superseded": [*map(named, replaced)],
             "path": done.path,
             "hash": done.hash,
