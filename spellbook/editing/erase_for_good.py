@@ -79,10 +79,8 @@ def forget(index: Index, traces: Traces) -> None:
 def _trash(index: Index, traces: Traces) -> None:
     """Delete copies in the vault's trash: what an import, a restore or an erased section left there."""
     ours = [frozenset().union(*each) for each in zip(*map(ways, traces.texts), strict=True)]
-    for path in index.vault.files(TRASH) if ours else ():
+    for path in filter(is_markdown, index.vault.files(TRASH) if ours else ()):
         with contextlib.suppress(UnreadableNote):
-            if not is_markdown(path):
-                continue
             note = parse(path, (index.vault.root / path).read_bytes())
             pairs = zip(ways(note.body), ours, strict=True)
             is_copy = any(way and len(way & own) >= MOSTLY * len(way) for way, own in pairs)

@@ -259,6 +259,5 @@ def _spans(block: Block, text: str, items: Sequence[int]) -> tuple[_Kind, list[t
     if block.kind == "paragraph":
         return "sentence", [*sentences(text)]
     if block.kind.endswith("_list"):
-        bounds = pairwise([*items, len(text)])
-        return "item", [(a, a + len(text[a:b].rstrip())) for a, b in bounds]
+        return "item", [(a, a + len(text[a:b].rstrip())) for a, b in pairwise([*items, len(text)])]
     return "block", [(0, len(text))]

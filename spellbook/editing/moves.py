@@ -281,5 +281,11 @@ def _target_of(vault: Vault, source: str, new: str, *, is_note: bool) -> str:
 
 
 def _report(index: Index, old: str, new: str, shift: Shift, planned: Relinking) -> Moved:
-    moved = tuple(sorted(shift.moved.items()))
-    return Moved(old, new, moved, planned.changed(), tuple(planned.left), index.catalog.generation)
+    return Moved(
+        old,
+        new,
+        tuple(sorted(shift.moved.items())),
+        planned.changed(),
+        tuple(planned.left),
+        index.catalog.generation,
+    )

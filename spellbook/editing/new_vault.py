@@ -69,7 +69,7 @@ def make(root: Path, *, with_guides: bool = False) -> tuple[list[Path], bool]:
             packaged = Path(paths.starter())
             wanted = {file.relative_to(packaged): file.read_bytes() for file in sorted(packaged.rglob("*.md"))}
         wanted[Path(paths.MARKER, "config.toml")] = _CONFIG.read_bytes()
-        for path in wanted:
+        for path in wanted:  # all folders before any file: one of them may lead out of the vault
             folder.make(path.parent.as_posix())
         for path, data in wanted.items():
             place = root / path

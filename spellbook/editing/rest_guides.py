@@ -7,7 +7,7 @@ Guides are notes that people may edit, completed by the packaged ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate, pairwise
@@ -117,8 +117,7 @@ def _items(note: Note, name: str) -> list[str]:
         if block.kind == "heading" and block.level <= 2:
             inside = block.text.casefold() in _HEADINGS[name]
         elif inside and block.items:
-            bounds = [*block.items, block.end]
-            texts = ("".join(source[a:b]) for a, b in pairwise(bounds))
+            texts = ("".join(source[a:b]) for a, b in pairwise([*block.items, block.end]))
             items += [" ".join(text.split()).lstrip("-*+ ").strip() for text in texts]
     return items
 
@@ -126,8 +125,7 @@ def _items(note: Note, name: str) -> list[str]:
 def _sections(note: Note) -> list[str]:
     source = note.body_lines
     starts = [block.start for block in note.blocks if block.kind == "heading" and block.level == 2]
-    bounds: Sequence[int] = [*starts, len(source)]
-    return ["".join(source[a:b]).strip() for a, b in pairwise(bounds)]
+    return ["".join(source[a:b]).strip() for a, b in pairwise([*starts, len(source)])]
 
 
 # -- sessions: a client reads the guides before it writes

@@ -96,8 +96,9 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
         text = _set_meta(chunk.path, note, text, {**_made_title(note, text), **changes})
         difference = unified(note.text, text, f"a/{chunk.path}", f"b/{chunk.path}")
-        new = credentials.new(note.text, text)
-        secrets = tuple(f"line {secret.line} looks like it holds {secret.kind}" for secret in new)
+        secrets = tuple(
+            f"line {secret.line} looks like it holds {secret.kind}" for secret in credentials.new(note.text, text)
+        )
         remarks = *secrets, *_remark_name(note, parse(note.path, note.encode(text)))
         is_rewritten = revision.content is not None and text != note.text and "questions" not in changes
         questions = note.questions[:_MOST_QUESTIONS] if is_rewritten else ()
@@ -168,8 +169,7 @@ def _result(
     after = index.catalog.at(chunk.path)
     now = next((row for row in after if row.ordinal == chunk.ordinal), chunk)
     sha = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
-    id = now.note if is_note else now.id
-    return Revised(id, chunk.path, index.catalog.generation, difference, sha, *remarks)
+    return Revised(now.note if is_note else now.id, chunk.path, index.catalog.generation, difference, sha, *remarks)
 
 
 def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revision: Revision, *, is_note: bool) -> str:

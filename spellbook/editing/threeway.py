@@ -91,8 +91,7 @@ def _merge_header(base: Note, ours: Note, theirs: Note) -> tuple[str, list[str]]
         known = set(lines(was + here))
         comments = [line.strip() for line in lines(there) if line.lstrip().startswith("#") and line not in known]
         aside = [*(f"{dump(key)}: {dump(value)}" for key, value in values.items()), *comments]
-        text = with_meta(ours, changes)
-        here = text.removesuffix(ours.body)
+        here = with_meta(ours, changes).removesuffix(ours.body)
     return here if here.endswith(("\n", "\ufeff")) or not here else f"{here}\n", aside
 
 

@@ -260,7 +260,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, at: str) -> Step | None
     now = states(index.vault, at)
     if trace.after is None and trace.before not in now and (index.vault.root / trace.path).is_dir():
         now = set()  # a folder of other files of this entry, or something is in the way
-    if not now and trace.after is not None and (home := _home_of(index, trace, at)):
+    if not now and trace.after is not None and (home := _home_of(index, entry, trace, at)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
@@ -313,9 +313,11 @@ def _not_kept(entry: Entry) -> MemoryNotFound:
     )
 
 
-def _home_of(index: Index, trace: Trace, at: str) -> str | None:
+def _home_of(index: Index, entry: Entry, trace: Trace, at: str) -> str | None:
     """Return the current path of a note that an entry left at `at`, by the log or its id; None if it was not moved."""
-    line = [each for entry in index.vault.journal.of_note(at) for each in entry.traces]
+    if at.startswith(f"{names.TRASH}/"):
+        return None
+    line = [each for later in index.vault.journal.of_note(at) if later.id > entry.id for each in later.traces]
     paths = [each.path for each in reversed(line) if each.after is not None]
     text = index.vault.journal.text(trace.after or "")
     with contextlib.suppress(UnreadableNote):
@@ -327,17 +329,12 @@ def _home_of(index: Index, trace: Trace, at: str) -> str | None:
 def _merge(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     try:
         notes = [parse(path, data) for data in (base, ours, theirs)]
-    except UnreadableNote:
-        return None
-    if len({note.encoding for note in notes}) > 1:
-        return None
-    text = edits.merged(*(note.text for note in notes))
-    if text is None:
-        return None
-    note = parse(path, notes[0].encode(text))
-    try:
+        text = edits.merged(*(note.text for note in notes))
+        if text is None or len({note.encoding for note in notes}) > 1:
+            return None
+        note = parse(path, notes[0].encode(text))
         return note.encode(threeway.guard(note, *notes[1:]))
-    except (Conflict, InvalidInput):
+    except (Conflict, InvalidInput, UnreadableNote):
         return None
 
 
@@ -350,12 +347,9 @@ def _decode(path: str, data: bytes | None) -> str:
 
 def _texts_of(index: Index, step: Step, at: str) -> tuple[bytes | None, bytes | None]:
     """Return the text of a step's file as it is, and as it is put back; None where there is none."""
-    now = earlier = None
-    if step.now is not None and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at)):
-        now = index.vault.read(at)[0]
-    if step.earlier is not None:
-        earlier = step.text or index.vault.journal.text(step.earlier)
-    return now, earlier
+    is_text = step.now and not step.now.startswith(INODE) and is_logged(at, index.vault.locate(at))
+    now = index.vault.read(at)[0] if is_text else None
+    return now, step.text or index.vault.journal.text(step.earlier or "")
 
 
 def _is_shown(index: Index, path: str) -> bool:

@@ -82,16 +82,16 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     for an invalid chunk, and for a secret unless `force`; MemoryNotFound if one supersedes a missing note.
     """
     findings, memories = _checked(index, chunks, options)
-    named = [checked.meta.get(SUPERSEDES) for checked in memories]
-    replaced = [superseding.meant(index, ids) if ids else [] for ids in named]
+    replaced = [superseding.meant(index, ids) if (ids := checked.meta.get(SUPERSEDES)) else [] for checked in memories]
     memories = [
         replace(checked, meta={**checked.meta, **superseding.replacing(old)}) if old else checked
         for checked, old in zip(memories, replaced, strict=True)
     ]
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, checked, now) for checked in memories]
-    compared = [_compare(index, searcher, draft, old) for draft, old in zip(drafts, replaced, strict=True)]
-    repeats = [(*found, *_twins(drafts, number)) for number, (found, _) in enumerate(compared)]
+    compared = (_compare(index, searcher, draft, old) for draft, old in zip(drafts, replaced, strict=True))
+    found, older = zip(*compared, strict=True)
+    repeats = [(*same, *_twins(drafts, number)) for number, same in enumerate(found)]
     # A text that says which one it replaces is written although a third one is alike: the three are not the same then.
     is_repeated = any(
         duplicate.how == "words" or (duplicate.how == "meaning" and not old)
@@ -106,7 +106,7 @@ def scribe(index: Index, searcher: Searcher, chunks: Sequence[object], **options
     unread = () if index.catalog.is_read else (_UNREAD,)
     warnings = tuple((*finding.warnings, *unread) for finding in findings)
     closed = tuple(tuple(map(superseding.named, old)) for old in replaced)
-    return Scribed(written, tuple(repeats), warnings, tuple(older for _, older in compared), closed)
+    return Scribed(written, tuple(repeats), warnings, older, closed)
 
 
 def _compare(

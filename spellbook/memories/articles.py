@@ -145,8 +145,8 @@ class Articles(Opened):
 
     def delete(self, article_id: str) -> dict[str, Any]:
         """Move an article's note into the trash. Raises InvalidInput for any other note, MemoryNotFound."""
-        chunk = self._article(article_id, "erase(id) takes it.")
-        return {"deleted": True, "trash": self._erase(chunk.note).trash[0]}
+        article = self._article(article_id, "erase(id) takes it.")
+        return {"deleted": True, "trash": self._erase(article.note).trash[0]}
 
     def _article(self, id: str, instead: str) -> StoredChunk:
         """Return the first chunk of the article that an id names. Raises MemoryNotFound, InvalidInput for others."""
@@ -220,8 +220,7 @@ def _filter(category: str) -> dict[str, object]:
 
 def _categories_of(categories: Sequence[str]) -> list[str]:
     """Return the categories of an article. Raises InvalidInput if there are none, or too many."""
-    given = written.listed(categories)
-    lines = filter(None, (safe_markdown.line(category, 1_000) for category in reversed(given)))
+    lines = filter(None, (safe_markdown.line(each, 1_000) for each in reversed(written.listed(categories))))
     names = list({fold(name): name for name in lines}.values())[::-1]
     wrong = next((name for name in names if len(name) > MOST_LETTERS), "")
     if not 1 <= len(names) <= MOST_CATEGORIES or wrong:

@@ -220,7 +220,6 @@ class Decisions(Opened):
             new_ones = (links.wikilink(decision.path) for decision in replaced)
             meta["supersedes"] = list(dict.fromkeys([*labels.texts(chunk.meta.get("supersedes")), *new_ones]))
         old = new = ""
-        is_gone = bool(related.standing(self.index, [chunk]))
         if outcome:
             if outcome not in form.RESULTS:
                 raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
@@ -234,7 +233,7 @@ class Decisions(Opened):
         )
         return {
             "id": chunk.note,
-            "outcome": outcome or _outcome(chunk, is_gone=is_gone),
+            "outcome": outcome or _outcome(chunk, is_gone=bool(related.standing(self.index, [chunk]))),
             "superseded": [*map(named, replaced)],
             "path": done.path,
             "hash": done.hash,
@@ -273,8 +272,9 @@ class Decisions(Opened):
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
             rows = [(hit.chunk, hit.score) for hit in hits[:limit]]
             near = [(hit.chunk, hit.score) for hit in answer.closest]
-            found = (*hits, *answer.closest)
-            gone = {hit.path: hit.why["superseded_by"] for hit in found if "superseded_by" in hit.why}
+            gone = {
+                hit.path: hit.why["superseded_by"] for hit in (*hits, *answer.closest) if "superseded_by" in hit.why
+            }
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
             listed = (newest.living if is_pending else newest.recent)(self.index, limit, filter=filter)
@@ -285,8 +285,14 @@ class Decisions(Opened):
             leading, by = related.links(self.index.catalog.links, chunk.path), gone.get(chunk.path)
             paths = [to.path for to in leading if to.relation == SUPERSEDES and to.path]
             replaced = tuple(self.index.catalog.at(path)[0].note for path in paths)
-            body = lookup.body(self.index, chunk.path)
-            return DecisionItem(chunk, body, score, replaced, (by or {}).get("id"), by is not None)
+            return DecisionItem(
+                chunk,
+                lookup.body(self.index, chunk.path),
+                score,
+                replaced,
+                superseded_by=(by or {}).get("id"),
+                is_superseded=by is not None,
+            )
 
         items, closest = (tuple(item(*row) for row in some) for some in (rows, near))
         return FoundDecisions(items, total, bool(query), closest)

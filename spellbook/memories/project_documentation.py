@@ -188,8 +188,10 @@ class Wikis:
         """
         self.book.follow()
         project = paths.project() or (os.getcwd() if os.path.isdir(FOLDERS[0]) else "")
-        folders = self.book.config.wikis
-        wikis = {_real(folder): os.path.basename(os.path.abspath(os.path.expanduser(folder))) for folder in folders}
+        wikis = {
+            _real(folder): os.path.basename(os.path.abspath(os.path.expanduser(folder)))
+            for folder in self.book.config.wikis
+        }
         if not wikis and project:
             wikis = _of_project(Path(project), is_needed=not path)
         if path:

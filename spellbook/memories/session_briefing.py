@@ -238,8 +238,8 @@ def preferences(index: Index) -> tuple[StoredChunk, ...]:
             with contextlib.suppress(InvalidInput):  # no note is pinned, or has a tag
                 listed = newest.living(index, _MOST_LISTED, {**filter, **more, **TRUSTED})
                 chunks |= {chunk.path: chunk for chunk in _own(listed)}
-    ordered = sorted(chunks.values(), key=lambda chunk: (chunk.meta.get("pinned") is not True, -chunk.when))
-    return tuple(ordered[:_MOST_LISTED])
+    pinned_first = sorted(chunks.values(), key=lambda chunk: (chunk.meta.get("pinned") is not True, -chunk.when))
+    return tuple(pinned_first[:_MOST_LISTED])
 
 
 def due_for_review(index: Index) -> tuple[StoredChunk, ...]:
@@ -311,8 +311,13 @@ def _due(chunks: Sequence[StoredChunk]) -> list[str]:
 
 
 def _about(chunk: StoredChunk) -> dict[str, Any]:
-    labels = {"id": chunk.note, "title": chunk.title, "topic": chunk.topic}
-    return {**labels, "when": newest.date_of(chunk), "path": chunk.path}
+    return {
+        "id": chunk.note,
+        "title": chunk.title,
+        "topic": chunk.topic,
+        "when": newest.date_of(chunk),
+        "path": chunk.path,
+    }
 
 
 def _tokens(text: str) -> int:

@@ -76,8 +76,12 @@ class Entry(NamedTuple):
         at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
         fields = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
         files = [{"path": trace.path, "change": trace.kind} for trace in self.traces]
-        session = {"session": self.session} if self.session else {}
-        return {**fields, "state": self.state, **session, "files": files}
+        return {
+            **fields,
+            "state": self.state,
+            **({"session": self.session} if self.session else {}),
+            "files": files,
+        }
 
 
 @dataclass(slots=True)

@@ -155,9 +155,14 @@ class _Return:
 
     def _copy(self, source: str, step: Step) -> None:
         """Copy a file that the journal does not keep to its earlier place; what is there goes to the trash."""
-        vault = self.vault
         if step.now is not None and not self.hard:
             self.trash.copy(step.path, step.now)
-        old = vault.locate(source).stat()
-        pieces = vault.pieces(source)
-        vault.place(step.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=step.now, own=True)
+        old = self.vault.locate(source).stat()
+        self.vault.place(
+            step.path,
+            self.vault.pieces(source),
+            mode=old.st_mode,
+            mtime_ns=old.st_mtime_ns,
+            expected=step.now,
+            own=True,
+        )

@@ -90,9 +90,12 @@ class Writer(Folder):
     def litter(self) -> list[str]:
         """Return the whole paths of temporary files in the state folder, and in the folders that `walk` leaves out."""
         folders = (self.root / names.TRASH, self.root / paths.MARKER, self._state)
-        own = (found for folder in folders if not folder.is_symlink() for found in platform.walk(folder))
         return [
-            os.path.join(place, name) for place, _, files in own for name in files if disk.TEMPORARY.fullmatch(name)
+            os.path.join(place, name)
+            for folder in folders
+            if not folder.is_symlink()
+            for place, _, files in platform.walk(folder)
+            for name in filter(disk.TEMPORARY.fullmatch, files)
         ]
 
     def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
@@ -203,6 +206,7 @@ class Writer(Folder):
         """Replace a file's bytes by `data`, by a temporary file of `owner`; return the error, if any."""
         try:
             with (
+                disk.explain_errors(change.path),
                 self.anchored(self._real(change.path)) as place,
                 disk.written(place.parent, data, 0o600, owner) as temporary,
             ):
@@ -210,8 +214,6 @@ class Writer(Folder):
                 self._swap(change.path, temporary, place, expected)
         except SpellbookError as error:
             return error
-        except OSError as error:
-            return disk.storage_error(change.path, error)
         return None
 
     def _real(self, path: str) -> Path:
