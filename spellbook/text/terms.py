@@ -109,6 +109,7 @@ _HINT = regex(
 )
 _HUMP = regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
+_LATIN = regex("[A-Za-z]")
 _WHITE = b" \t\r\n\f\v"
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = b"0123456789"
@@ -227,13 +228,19 @@ def readable(expression: str) -> str:
 
 def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
+    if text.isascii():
+        return {"latin": 1.0} if _LATIN.search(text) else {}
+    data = text.encode("utf-8", "surrogatepass")
+    others = data.translate(None, _LETTERS)
     # They are in the order of the text: of those with equal shares, the first is taken.
-    counts = Counter[str]()
-    for letter, count in Counter(text).items():
+    first = _LATIN.search(text)
+    counts = Counter(dict.fromkeys(map(script, text[: first.end()] if first else ""), 0))
+    for letter, count in Counter(others.translate(None, _ASCII).decode("utf-8", "surrogatepass")).items():
         counts[script(letter)] += count
+    counts["latin"] += len(data) - len(others)
     del counts[""]
     total = sum(counts.values())
-    return {name: count / total for name, count in counts.items()}
+    return {name: count / total for name, count in counts.items() if count}
 
 
 @lru_cache(maxsize=_MOST_SCRIPTS)
