@@ -103,8 +103,7 @@ def run(
     else:
         write(vault, file, folders, files)
     notes = sum(is_note(item.path) for item in done)
-    size = sum(item.stamp.size for item in done)
-    return Exported(str(place), notes, len(done) - notes, size, tuple(faults))
+    return Exported(str(place), notes, len(done) - notes, sum(item.stamp.size for item in done), tuple(faults))
 
 
 _Files = Iterator[tuple[BackupFile, Iterator[bytes]]]

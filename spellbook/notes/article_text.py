@@ -38,8 +38,7 @@ def read(body: str) -> Article:
 def with_summary(body: str, summary: str) -> tuple[str, str]:
     """Return a change of an article's body that gives it a summary: a unique old text, and the new one."""
     if match := _CALLOUT.match(body):
-        old = match[0].strip("\n")
-        return old, composed(summary, "")
+        return match[0].strip("\n"), composed(summary, "")
     first = ""
     for line in body.strip("\n").splitlines(keepends=True):
         first += line

@@ -246,8 +246,7 @@ class _NoteLines:
         start, end = self.offsets[section.first], self.offsets[section.last]
         if token_weight(self.text[start:end]) <= self.most:
             return [_Part(start, end)]
-        divided = self._divide(section.blocks, section.first, section.last, splitter.SECTION)
-        pieces = splitter.joined(divided, self.most)
+        pieces = splitter.joined(self._divide(section.blocks, section.first, section.last, splitter.SECTION), self.most)
         cuts = [0, *splitter.cuts(pieces, self.most), len(pieces)]
         parts = []
         for i, j in pairwise(cuts):

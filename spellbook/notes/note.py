@@ -352,5 +352,4 @@ def _one(value: object) -> str:
 def _many(value: object, split: str = COMMA) -> tuple[str, ...]:
     if isinstance(value, str):
         value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|\[[^\[\]]*\]\([^()]*\)|[^{split}])+", value)
-    listed = value if isinstance(value, list) else [value]
-    return tuple(dict.fromkeys(filter(None, map(_one, listed))))
+    return tuple(dict.fromkeys(filter(None, map(_one, value if isinstance(value, list) else [value]))))

@@ -108,13 +108,11 @@ class Files:
         """Return the files whose path is `target` or ends with it, shortest first."""
         wanted = folded(target)
         ends = (f"/{wanted}", *(f"/{wanted}{ending}" for ending in ENDINGS))
-        named = self._by_name.get(key(target), ())
-        return [path for name, path in named if f"/{name}".endswith(ends)]
+        return [path for name, path in self._by_name.get(key(target), ()) if f"/{name}".endswith(ends)]
 
     def _exact(self, target: str, by: By) -> Reached | None:
         wanted = folded(target)
-        named = self._by_name.get(key(target), ())
-        same = [path for name, path in named if wanted in {name, without_ending(name)}]
+        same = [path for name, path in self._by_name.get(key(target), ()) if wanted in {name, without_ending(name)}]
         # Where case matters, the one that is spelled so.
         spelled = composed(target)
         exact = (path for path in same if spelled in {composed(path), without_ending(composed(path))})

@@ -124,5 +124,4 @@ def filled(**fields: object) -> dict[str, Any]:
 
 def json_of(value: Any) -> str:
     """Return `value` as one line of JSON. Letters that nobody sees are escaped, as in `plain`."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return _seen(text, lambda unseen: json.dumps(unseen)[1:-1])
+    return _seen(json.dumps(value, ensure_ascii=False, default=str), lambda unseen: json.dumps(unseen)[1:-1])

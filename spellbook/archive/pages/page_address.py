@@ -42,8 +42,7 @@ def canonical(url: str, named: str) -> str:
         return ""
     if there.scheme not in {"http", "https"} or not there.hostname or there.username or there.password:
         return ""
-    is_front = there.path in {"", "/"} and not there.query
-    if is_front and here.path not in {"", "/"}:
+    if there.path in {"", "/"} and not there.query and here.path not in {"", "/"}:  # it names its front page
         return ""
     a = _SAME_SITE.sub("", here.hostname or "")
     b = _SAME_SITE.sub("", there.hostname)
