@@ -15,24 +15,18 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from spellbook.index import suggestions
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.opened import Index
+from spellbook.notes import note as notes
 from spellbook.notes.relations import MERGED
 from spellbook.notes.where_links_lead import Files
 from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system.errors import InvalidInput, MemoryNotFound, UnreadableNote
-from spellbook.system.lazy import lazy, regex
+from spellbook.system.lazy import regex
 from spellbook.text.quoting import counted, exact
 from spellbook.text.unicode import folded, is_markdown, slug, without_ending
-
-if TYPE_CHECKING:
-    from spellbook.index import suggestions
-    from spellbook.notes import note as notes
-else:  # imported when a note is parsed, or not found
-    (notes,) = lazy("spellbook.notes", "note")
-    (suggestions,) = lazy("spellbook.index", "suggestions")
 
 _MOST_NAMED = 5  # notes or sections that an error names
 _MOST_MARKS = 8  # places of a `#` in an id after which a heading may stand

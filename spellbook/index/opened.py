@@ -7,28 +7,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import WAITS, Condition
 from spellbook.index.project_name import project_names
 from spellbook.index.reindex_seal import SCANNED
+from spellbook.index.vectors import chroma_server
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError
-from spellbook.system.lazy import lazy
 from spellbook.vault.documents import Documents, Shown
 from spellbook.vault.journal import CALLER, Journal
 from spellbook.vault.vault import Vault
-
-if TYPE_CHECKING:
-    from spellbook.index.vectors import chroma_server
-else:  # few vaults have one
-    (chroma_server,) = lazy("spellbook.index.vectors", "chroma_server")
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage ("reading", "second encoder", "embedding"), how much is done and of how much."""

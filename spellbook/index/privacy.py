@@ -40,16 +40,14 @@ from spellbook.index.filters import (
     fold,
     path_glob,
 )
+from spellbook.notes import note as notes
 from spellbook.notes.frontmatter import TOML, header_in, label_of, load
 from spellbook.settings import paths
 from spellbook.system.errors import InvalidInput
-from spellbook.system.lazy import lazy, regex
+from spellbook.system.lazy import regex
 
 if TYPE_CHECKING:
-    from spellbook.notes import note as notes
     from spellbook.notes.note import Note
-else:  # imported when the bytes of a note are read
-    (notes,) = lazy("spellbook.notes", "note")
 
 KEY = "privacy_scope"
 TRUST = "trust"

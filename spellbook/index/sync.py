@@ -17,6 +17,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spellbook.index import embed, extract, reader_processes
 from spellbook.index.catalog.rows import FileEntry, KnownFile
 from spellbook.index.opened import Index, Progress
 from spellbook.index.reindex_seal import SCANNED
@@ -25,17 +26,13 @@ from spellbook.notes import dates
 from spellbook.notes.files import Fault, Stamp
 from spellbook.settings.config import Config
 from spellbook.system.errors import StorageError
-from spellbook.system.lazy import lazy
 from spellbook.system.lock import held
 from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault import obsidian
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
-    from spellbook.index import embed, extract, reader_processes
     from spellbook.index.extract import Rules
-else:  # A scan that finds nothing to read needs no parser, and embeds nothing.
-    embed, extract, reader_processes = lazy("spellbook.index", "embed", "extract", "reader_processes")
 
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""

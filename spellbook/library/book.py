@@ -15,57 +15,46 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
+from spellbook.archive import export, importer, open_knowledge
+from spellbook.editing import (
+    erase,
+    keep,
+    merge,
+    moves,
+    repair_links,
+    repair_properties,
+    rest_guides,
+    revise,
+    scribed,
+    undo,
+    write,
+)
 from spellbook.index import sync
 from spellbook.index.catalog.usage import Session
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import BEING_READ, Index, Progress
+from spellbook.library import doctor, model_switch
 from spellbook.library.reader import Reader
 from spellbook.library.scanning import LastScan, embed_briefly, is_being_read, scan
+from spellbook.memories import claude_memory
+from spellbook.memories import project_documentation as documents
 from spellbook.models.base import Embedder
+from spellbook.search import duplicates, toc
 from spellbook.settings import config
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, VaultNotFound
-from spellbook.system.lazy import lazy
 from spellbook.system.lock import tell, waiting
 from spellbook.system.sqlite import Damaged
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
-    from spellbook.archive import export, importer, open_knowledge
     from spellbook.archive.restore import Restored
-    from spellbook.editing import (
-        erase,
-        keep,
-        merge,
-        moves,
-        repair_links,
-        repair_properties,
-        rest_guides,
-        revise,
-        scribed,
-        undo,
-        write,
-    )
     from spellbook.editing.erase import Erased
     from spellbook.editing.joining import Keep
     from spellbook.editing.keep import KeptNote
     from spellbook.editing.revise import Revised
-    from spellbook.library import doctor, model_switch
     from spellbook.library.model_switch import Estimate, Migrated
-    from spellbook.memories import claude_memory
-    from spellbook.memories import project_documentation as documents
-    from spellbook.search import duplicates, toc
     from spellbook.vault.entries import Entry
-else:  # Imported at their first use, as those of `reader` are.
-    open_knowledge, export, importer = lazy("spellbook.archive", "open_knowledge", "export", "importer")
-    merge, moves, repair_links = lazy("spellbook.editing", "merge", "moves", "repair_links")
-    keep, repair_properties = lazy("spellbook.editing", "keep", "repair_properties")
-    erase, rest_guides, revise = lazy("spellbook.editing", "erase", "rest_guides", "revise")
-    undo, write = lazy("spellbook.editing", "undo", "write")
-    doctor, model_switch = lazy("spellbook.library", "doctor", "model_switch")
-    (claude_memory,) = lazy("spellbook.memories", "claude_memory")
-    (documents,) = lazy("spellbook.memories", "project_documentation")
-    duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spellbook.capture.ledger import Ledger
+from spellbook.editing import repair_links
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import day_of
 from spellbook.index.metrics import Meter, brief
@@ -17,10 +18,10 @@ from spellbook.models.embedders import ALONE, MISSING, OFFERED, is_missing
 from spellbook.notes import broken_headers, dates
 from spellbook.notes.fault_lines import grouped
 from spellbook.notes.files import Fault
-from spellbook.search import newest
+from spellbook.search import newest, synonyms
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
-from spellbook.system.lazy import lazy, np
+from spellbook.system.lazy import np
 from spellbook.system.processes import is_embedding, is_silent, is_watched, processes, unseen
 from spellbook.text.quoting import counted
 from spellbook.text.sentences import MOSTLY
@@ -28,11 +29,6 @@ from spellbook.vault import obsidian
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
-    from spellbook.editing import repair_links
-    from spellbook.search import synonyms
-else:  # imported when a check needs them
-    (repair_links,) = lazy("spellbook.editing", "repair_links")
-    (synonyms,) = lazy("spellbook.search", "synonyms")
 
 _MOST_OPENED = 5
 """Notes that are listed as opened most."""

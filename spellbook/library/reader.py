@@ -14,39 +14,30 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from spellbook.archive import snapshots as taken
+from spellbook.editing import memory, write
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
+from spellbook.library import doctor
+from spellbook.memories import memories
 from spellbook.models.base import answering, unhurried
+from spellbook.models.onnx import lazy_engine
+from spellbook.search import cited_code, explain, newest, question, related, searcher, toc
 from spellbook.settings.config import Config
 from spellbook.system import children
 from spellbook.system.errors import PermissionDenied, SpellbookError
-from spellbook.system.lazy import lazy
 from spellbook.system.processes import unseen
 from spellbook.text.unicode import door
 from spellbook.vault.pictures import Picture, embedded_pictures, read_picture
 
 if TYPE_CHECKING:
-    from spellbook.archive import snapshots as taken
-    from spellbook.editing import memory, write
     from spellbook.editing.scribed import Duplicate
-    from spellbook.library import doctor
-    from spellbook.memories import memories
-    from spellbook.models.onnx import lazy_engine
-    from spellbook.search import cited_code, explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.entries import Entry
-else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with nothing to do needs none of them.
-    (taken,) = lazy("spellbook.archive", "snapshots")
-    (write,) = lazy("spellbook.editing", "write")
-    (doctor,) = lazy("spellbook.library", "doctor")
-    (memories,) = lazy("spellbook.memories", "memories")
-    (lazy_engine,) = lazy("spellbook.models.onnx", "lazy_engine")
-    names = ("cited_code", "explain", "newest", "question", "related", "searcher", "toc")
-    cited_code, explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 
 @door()

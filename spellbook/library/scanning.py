@@ -6,20 +6,14 @@ import contextlib
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from spellbook.index import embed as embedding
 from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.system import processes
 from spellbook.system.errors import EmbeddingError
-from spellbook.system.lazy import lazy
 from spellbook.system.lock import waiting
 from spellbook.system.sqlite import Damaged
-
-if TYPE_CHECKING:
-    from spellbook.index import embed as embedding
-else:  # imported when something is embedded
-    (embedding,) = lazy("spellbook.index", "embed")
 
 _MOST_EMBEDDED = 64
 """Most texts that a search embeds before it answers; a reindex or a watcher embeds the rest."""

@@ -9,23 +9,18 @@ from typing import TYPE_CHECKING, Any
 from spellbook.editing.write import Opened, superseding_fields
 from spellbook.index import lookup
 from spellbook.index.catalog.rows import StoredChunk
+from spellbook.memories import articles as pages
 from spellbook.memories.decisions import Decisions
 from spellbook.notes import labels
 from spellbook.notes.frontmatter import IMPORTANCE
-from spellbook.search import newest
+from spellbook.search import cited_code, newest
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.system.errors import InvalidInput
-from spellbook.system.lazy import lazy
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
     from spellbook.editing.erase import Erased
-    from spellbook.memories import articles as pages
-    from spellbook.search import cited_code
-else:
-    (pages,) = lazy("spellbook.memories", "articles")  # loads what fetches web pages
-    (cited_code,) = lazy("spellbook.search", "cited_code")
 
 TYPES = ("working", "episodic", "semantic", "procedural")
 PLAIN = "semantic"

@@ -8,21 +8,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from spellbook.models.base import TEMPLATE, Embedder, Reranker, Scale, SecondEncoder, Vectors, clean
+from spellbook.models.e5 import e5, wheel
+from spellbook.models.services import embed
+from spellbook.models.use import use
 from spellbook.settings.config import service
 from spellbook.system.errors import EmbeddingError, InvalidInput
-from spellbook.system.lazy import lazy, np
-
-if TYPE_CHECKING:
-    from spellbook.models.e5 import e5, wheel
-    from spellbook.models.services import embed
-    from spellbook.models.use import use
-else:  # one model of many is used
-    e5, wheel = lazy("spellbook.models.e5", "e5", "wheel")
-    (embed,) = lazy("spellbook.models.services", "embed")
-    (use,) = lazy("spellbook.models.use", "use")
+from spellbook.system.lazy import np
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _OTHERS = (

@@ -8,16 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
-from spellbook.system.lazy import frontmatter, lazy, regex, yaml
+from spellbook.notes import broken_headers
+from spellbook.system.lazy import frontmatter, regex, yaml
 from spellbook.text.unicode import without_ending
-
-if TYPE_CHECKING:
-    from spellbook.notes import broken_headers
-else:  # imported for a header that is no YAML
-    (broken_headers,) = lazy("spellbook.notes", "broken_headers")
 
 FRONTMATTER = regex(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?<=[\r\n])---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is the YAML between the rules."""

@@ -9,20 +9,17 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
+from spellbook.notes import markdown
+from spellbook.notes import note as notes
 from spellbook.notes.dates import VALID
 from spellbook.notes.encoded_data import blanked
 from spellbook.notes.frontmatter import LABELS, load_value
 from spellbook.notes.relations import RELATIONS
-from spellbook.system.lazy import lazy, regex
+from spellbook.system.lazy import regex
 from spellbook.text.unicode import folded
 
 if TYPE_CHECKING:
-    from spellbook.notes import markdown
-    from spellbook.notes import note as notes
     from spellbook.notes.note import Note
-else:  # imported for the text of a note
-    (markdown,) = lazy("spellbook.notes", "markdown")
-    (notes,) = lazy("spellbook.notes", "note")
 
 _GUARDED = "id,importance,merged,privacy_scope,trust,pinned,guide,outcome,superseded_by"
 _RULING = {*LABELS, *_GUARDED.split(","), *RELATIONS}

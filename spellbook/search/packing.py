@@ -6,27 +6,21 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.rows import StoredChunk, framed
 from spellbook.index.privacy import is_session
 from spellbook.index.question_cache import LoadedIndex
-from spellbook.notes import dialogue
+from spellbook.notes import dialogue, splitter
 from spellbook.search import related
 from spellbook.search.candidates import Gathering
 from spellbook.search.presentation import beside, head, labels, named, pointer, spoken
 from spellbook.search.scores import Candidate, Hit, hit_of
 from spellbook.search.words import words_in
-from spellbook.system.lazy import lazy
 from spellbook.text import terms
 from spellbook.text.quoting import quoted, shortened
 from spellbook.text.terms import estimate_tokens as count
-
-if TYPE_CHECKING:
-    from spellbook.notes import splitter
-else:
-    (splitter,) = lazy("spellbook.notes", "splitter")
 
 T = TypeVar("T")
 Weigh = Callable[[Sequence[str]], Sequence[float]]

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.catalog.usage import Use
@@ -21,17 +20,11 @@ from spellbook.index.nearest import Reasons
 from spellbook.index.opened import Index
 from spellbook.index.question_cache import LoadedIndex
 from spellbook.models.base import Vectors, score
-from spellbook.search import choice, packing, ranking, related, weights
+from spellbook.search import choice, packing, ranking, related, time_in_question, weights
 from spellbook.search.candidates import MOST_ALIKE, Gathering, QueryTexts, gather
 from spellbook.search.question import Answer, Question, state
 from spellbook.search.scores import Candidate, fuse
-from spellbook.system.lazy import lazy
 from spellbook.text import terms
-
-if TYPE_CHECKING:
-    from spellbook.search import time_in_question
-else:  # its patterns take longer to compile than a search by words
-    (time_in_question,) = lazy("spellbook.search", "time_in_question")
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, AnyStr
 
 __all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
@@ -37,9 +39,29 @@ def _module(name: str) -> Any:
     return _Later(partial(import_module, name))
 
 
-def lazy(package: str, *names: str) -> list[Any]:
-    """Return the modules `names` of `package`, each imported when one of its attributes is first read."""
-    return [_module(f"{package}.{name}") for name in names]
+class _LateModule:
+    """A module of the package, imported when an attribute of it is first read, or set, as a test does."""
+
+    __slots__ = ("_import",)
+    _import: Callable[[], ModuleType]
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_import", partial(import_module, name))
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        return vars(self._import())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._import(), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._import(), name, value)
+
+
+def late(package: str, *names: str) -> None:
+    """Have `from package import name` give modules that are imported when an attribute of them is first read."""
+    vars(sys.modules[package]).update({name: _LateModule(f"{package}.{name}") for name in names})
 
 
 def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from spellbook.notes import links
 from spellbook.notes.files import MOST_BYTES, Stamp, too_large
 from spellbook.notes.where_links_lead import Files
 from spellbook.system import disk, platform
@@ -24,17 +24,9 @@ from spellbook.system.errors import (
     UnreadableNote,
     VaultNotFound,
 )
-from spellbook.system.lazy import lazy
 from spellbook.text.unicode import composed, folded, is_whole
 from spellbook.vault import listing, names, obsidian
 from spellbook.vault.listing import Ignored, IsLeftOut, Listing, stamp_of
-
-if TYPE_CHECKING:
-    from spellbook.notes import links
-    from spellbook.notes import note as notes
-else:  # imported for the pictures of a note
-    (links,) = lazy("spellbook.notes", "links")
-    (notes,) = lazy("spellbook.notes", "note")
 
 _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""

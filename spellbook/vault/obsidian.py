@@ -7,19 +7,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spellbook.notes.files import Stamp
 from spellbook.settings.paths import LOGSEQ, OBSIDIAN
 from spellbook.system import disk
-from spellbook.system.lazy import lazy
 from spellbook.text.unicode import composed
+from spellbook.vault import logseq
 from spellbook.vault.listing import IsLeftOut, stamp_of
-
-if TYPE_CHECKING:
-    from spellbook.vault import logseq
-else:  # imported for a graph of Logseq
-    (logseq,) = lazy("spellbook.vault", "logseq")
 
 SETTINGS = ".obsidian"
 """The folder of Obsidian's settings in a vault."""

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from spellbook.notes import links
+from spellbook.notes import note as notes
 from spellbook.system import disk
 from spellbook.system.errors import (
     MemoryNotFound,
     UnreadableNote,
 )
-from spellbook.system.lazy import lazy, regex
+from spellbook.system.lazy import regex
 from spellbook.vault.folder import Folder, digest
-
-if TYPE_CHECKING:
-    from spellbook.notes import links
-    from spellbook.notes import note as notes
-else:  # imported for a note that shows one
-    (links,) = lazy("spellbook.notes", "links")
-    (notes,) = lazy("spellbook.notes", "note")
 
 MOST_PICTURE = 20_000_000
 """The largest picture that is shown. By hand: a photograph of a telephone has 3 to 12 MB."""

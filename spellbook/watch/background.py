@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from spellbook.library.book import Spellbook
 from spellbook.library.scanning import is_being_read
@@ -13,13 +12,8 @@ from spellbook.models.base import servers
 from spellbook.system import processes
 from spellbook.system.children import freeze
 from spellbook.system.errors import SpellbookError
-from spellbook.system.lazy import lazy
+from spellbook.watch import watcher
 from spellbook.watch.schedule import CALL_SECONDS, WARM_UP_SECONDS
-
-if TYPE_CHECKING:
-    from spellbook.watch import watcher
-else:  # the first answer does not wait for watchdog
-    (watcher,) = lazy("spellbook.watch", "watcher")
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
-from importlib.util import find_spec
 from pathlib import Path
 
 import spellbook
@@ -195,22 +194,23 @@ OUTSIDE = {
 def test_one_room_for_each_outside_thing() -> None:
     """
     Chroma, locks, SQLite, models, MCP, watchdog and click are each imported in one room only. Each module that
-    `lazy(package, names…)` promises exists under the name that it gets, or has one of its own; the package has no others.
+    `late(__name__, names…)` promises is in its package; the package has no other names than its own.
     """
     users: dict[str, set[str]] = {name: set() for name in OUTSIDE}
     for path in MODULES.keys() - {ROOT / "system" / "lazy.py"}:
         for name in names_of(ast.walk(MODULES[path])):
             users.get(name.removeprefix("spellbook.system.lazy.").split(".")[0], set()).add(room(path))
     assert {name: rooms for name, rooms in users.items() if not rooms or not rooms <= OUTSIDE[name]} == {}
-    promised = []
-    for node in (node for tree in MODULES.values() for node in ast.walk(tree)):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "lazy":
-            package, *texts = (ast.literal_eval(each) for each in node.value.args if isinstance(each, ast.Constant))
-            assert all(find_spec(f"{package}.{text}") for text in texts), ast.unparse(node)
-            promised.append((texts, ast.unparse(node.targets[0]).strip("()").split(", ")))
-    assert len(promised) > 5
+    promised = [
+        path.parent / f"{ast.literal_eval(name)}.py"
+        for path, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "late"
+        for name in node.args[1:]
+    ]
+    assert len(promised) > 20
+    assert [path for path in promised if path not in MODULES] == []
     assert (hasattr(spellbook, "Spellbook"), hasattr(spellbook, "nothing_such")) == (True, False)
-    assert [(texts, names) for texts, names in promised if len(texts) > 1 and texts != names] == []
 
 
 OF_PYTHON = {"_exit", "_replace", "_asdict", "_fields", "_make"}

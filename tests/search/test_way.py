@@ -48,4 +48,4 @@ def test_a_question_goes_through_few_files(book: Spellbook, write_note: Write) -
     finally:
         sys.setprofile(None)
     assert {file.stem for file in entered if file.parts[0] == "search"} <= {*STAGES, "note_marks", "presentation"}
-    assert len(entered) <= 40, sorted(entered)
+    assert len(entered) <= 41, sorted(entered)

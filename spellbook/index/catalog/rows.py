@@ -15,20 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spellbook.index.filters import day_of, moment
+from spellbook.notes import chunks
 from spellbook.notes.files import Fault, Stamp
-from spellbook.system.lazy import lazy
 from spellbook.system.sqlite import Database
+from spellbook.text import terms
 from spellbook.text.unicode import digest_of
-
-if TYPE_CHECKING:
-    from spellbook.notes import chunks
-    from spellbook.text import terms
-else:  # They compile many patterns, and a search by words or a scan of an unchanged vault needs none.
-    (chunks,) = lazy("spellbook.notes", "chunks")
-    (terms,) = lazy("spellbook.text", "terms")
 
 Words = tuple[str, str, str, str, str, str]
 """The columns of the full-text index: title, heading, keywords, questions (and properties), body, parts."""

@@ -12,18 +12,13 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.models import calibration as calibrations
 from spellbook.models import prepared
 from spellbook.models.base import TEMPLATE, Scale, Vectors
+from spellbook.models.e5 import prepare, wheel
 from spellbook.models.onnx.lazy_engine import Engine, LocalEngine
-from spellbook.system.lazy import lazy, np
-
-if TYPE_CHECKING:
-    from spellbook.models.e5 import prepare, wheel
-else:  # they load much, to make the graph's arrays
-    prepare, wheel = lazy("spellbook.models.e5", "prepare", "wheel")
+from spellbook.system.lazy import np
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `scripts/training/calibrate.py` computes."""

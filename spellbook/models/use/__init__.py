@@ -1,5 +1,9 @@
 """universal-sentence-encoder-multilingual 3: a second embedder, small and fast. Nothing here chooses an embedder."""
 
+from spellbook.system.lazy import late
+
+late(__name__, "use")
+
 SCRIPTS = frozenset({"latin", "hangul", "han", "thai", "arabic", "cyrillic"})
 LANGUAGES = frozenset(["ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"]) | {""}
 """
