@@ -16,19 +16,17 @@ from typing import IO, Any
 
 from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import claude_memory
-from spellbook.archive.formats.conversations import UNTOUCHED, ImportSource, Incoming, convert, is_conversation
+from spellbook.archive.formats.conversations import FILES, UNTOUCHED, ImportSource, Incoming, convert, is_conversation
 from spellbook.notes.files import Fault
 from spellbook.settings.limits import MOST_GROWTH, MOST_VALUE
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
-from spellbook.system.lazy import regex
 from spellbook.text import credentials
 from spellbook.text.unicode import is_markdown
 from spellbook.vault.backup_files import tree
 from spellbook.vault.folder import Folder
 from spellbook.vault.names import belongs
 
-_CHATS = regex(r"conversations(?:-\d+)?\.json")
 _DATABASE = b"SQLite format 3\0"
 _SMALL = 10_000_000
 """Bytes that a zip may have unpacked however small it is."""
@@ -51,7 +49,7 @@ def opened(place: Path, kind: str = "") -> Iterator[ImportSource]:
 def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Incoming]:
     """Return the files at `place`; `stack` closes what is opened, and folders and faults are added to `source`."""
     if place.is_dir():
-        chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
+        chats = sorted(file for file in place.iterdir() if FILES.fullmatch(file.name))
         if chats and not any(is_markdown(file.name) for file in place.iterdir()):
             return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
         folder = Folder(place.resolve())
@@ -102,7 +100,7 @@ def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[
         raise InvalidInput(
             f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is not a vault.", UNTOUCHED
         )
-    chats = sorted(path for path in names if _CHATS.fullmatch(path.rpartition("/")[2]))
+    chats = sorted(path for path in names if FILES.fullmatch(path.rpartition("/")[2]))
     if chats and not any(is_markdown(path) for path in names):
         return _chats([(archive.open(path), path) for path in chats], source)
     return _entries(archive, entries, _root(names), source)

@@ -79,7 +79,6 @@ class Ledger:
 
     def __init__(self, root: str, patience: float = BUSY_SECONDS) -> None:
         self.folder, self._root = Path(paths.data(root), "capture"), root
-        self._patience = patience
         self._database = Database(
             self.folder / "ledger.db", 1, _build, {}, "ledger of sessions", _LOSS, patience=patience, is_durable=True
         )
@@ -107,7 +106,7 @@ class Ledger:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
         if not self._database.exists():
             disk.restrict(self.folder, Path(self._root))
-        with self._database.transaction(patience=self._patience) as connection:
+        with self._database.transaction() as connection:
             rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
             connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", rows)
             connection.execute("DELETE FROM kept WHERE kind = 'job' AND key = ?", (job,))

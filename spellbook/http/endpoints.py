@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.http.faults import InvalidFields
+from spellbook.http.faults import MOST_FIELDS, InvalidFields
 from spellbook.http.jobs import Jobs
 from spellbook.http.served import Served, caller_of, in_thread, language, served_of, waiting, writing
 from spellbook.http.tokens import Caller, May
@@ -41,8 +41,6 @@ from spellbook.verbs.declare import MOST_ID, Argument, Verb
 
 Fields = dict[str, Any]
 """The body of an answer, as JSON can hold it."""
-
-_MOST_FIELDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +196,7 @@ def checked(endpoint: Endpoint, arguments: Mapping[str, Any], *, is_json: bool =
             return model.model_validate_json(json.dumps(arguments), strict=True)
         return model.model_validate(arguments)
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
+        wrong = error.errors(include_url=False, include_input=False, include_context=False)[:MOST_FIELDS]
         fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in wrong}
         raise InvalidFields(fields, ", ".join(sorted({each["type"] for each in wrong}))) from error
 

@@ -34,6 +34,9 @@ STATUS = {
 """The status of each code; all others are 500."""
 
 MOST_PATH = 200
+MOST_FIELDS = 20
+"""Fields with a fault that an answer names."""
+
 _log = logging.getLogger(__name__)
 
 

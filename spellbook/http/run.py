@@ -138,7 +138,7 @@ def serve(
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     ready()
     # uvicorn raises a signal again at its end: that must not end the process before the vault is closed.
-    before: dict[int, Any] = {number: signal.signal(number, signal.SIG_IGN) for number in HANDLED_SIGNALS}
+    before: dict[int, Any] = {number: signal.signal(number, server.handle_exit) for number in HANDLED_SIGNALS}
     try:
         server.run([each.socket for each in (address, *others)])
     finally:

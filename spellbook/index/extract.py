@@ -37,7 +37,7 @@ from spellbook.notes import chunks, dates, links, properties
 from spellbook.notes.broken_headers import IS_PLACEHOLDER, PLACEHOLDER
 from spellbook.notes.files import Fault, Stamp
 from spellbook.notes.frontmatter import as_json
-from spellbook.notes.labels import SESSION
+from spellbook.notes.labels import MOST_LABELS, SESSION
 from spellbook.notes.note import Note, height, parse
 from spellbook.notes.where_links_lead import key as link_key
 from spellbook.system.errors import HeldBack, MemoryNotFound, PathOutsideVault, UnreadableNote
@@ -51,9 +51,6 @@ _log = logging.getLogger(__name__)
 _MARKS, _ASCII_MARKS = regex(r"\W+"), bytes(range(128)).translate(None, f"{ascii_letters}{digits}_".encode())
 _BOTH = regex(r"(?i)>[ ]?\[!merge\]")
 _json = json.JSONEncoder(ensure_ascii=False).encode
-_MOST_LABELS = 1_000
-"""Labels of one kind that are indexed of a note: every hit in it is shown with them."""
-
 _MOST_LINKS = 10_000
 """Links that are indexed of a note: each of its pages resolves them all, 0.2 ms a link."""
 
@@ -118,7 +115,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     linking = links.find(note)
     problems = [fault for fault in note.faults if fault.reason != PLACEHOLDER]
     faults = (*problems, *_left_out(note, {**labels, "links": linking}))
-    kept = {name: values[:_MOST_LABELS] for name, values in labels.items()}
+    kept = {name: values[:MOST_LABELS] for name, values in labels.items()}
     pieces = chunks.cut(note, rules.chunk_tokens)
     title = note.title
     says_nothing = _says_nothing(note, pieces)
@@ -238,7 +235,7 @@ def _fields(
     note: Note, named: Mapping[str, Sequence[object]], pieces: Sequence[chunks.Chunk], tier: str
 ) -> frozenset[tuple[str, str, int]]:
     """Return key, folded value and ordinal of all that a filter can ask of a note; -1 for the whole of it."""
-    found = islice(properties.fields(note), 20 * _MOST_LABELS)
+    found = islice(properties.fields(note), 20 * MOST_LABELS)
     starts = [piece.start for piece in pieces]
     in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in found for pair in flat(fold(key), value))
     # `ko-KR` is found by `ko` too, and `lang` by `language`. Where no key declares it: by its text, if that is clear.
@@ -279,7 +276,7 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fa
     for key in unread:
         yield Fault(note.path, 0, f"the date {key} is not understood: {str(note.meta[key])!r:.40}")
     for name, values in labels.items():
-        if len(values) > (most := _MOST_LINKS if name == "links" else _MOST_LABELS):
+        if len(values) > (most := _MOST_LINKS if name == "links" else MOST_LABELS):
             yield Fault(note.path, 1, f"only the first {most:,} of its {len(values):,} {name} are indexed")
     quotes = (block.start for block in note.blocks if block.kind == "blockquote")
     if both := [note.body_line + start for start in quotes if _BOTH.match(note.body_lines[start])]:

@@ -29,6 +29,9 @@ MEMORY, INBOX = "memory", "inbox"
 SESSION = "session"
 """Category of a captured session: its title is its first request, and counts for its first section alone."""
 
+MOST_LABELS = 1_000
+"""Labels of one kind that are indexed of a note: every hit in it is shown with them."""
+
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 

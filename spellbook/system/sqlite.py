@@ -119,15 +119,31 @@ class Database:
                 yield from rows
 
     @contextlib.contextmanager
-    def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
-        """Commit everything inside, or nothing; nested, join. Raises StorageError after `patience` seconds."""
+    def transaction(self, kind: str = "IMMEDIATE", patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        """
+        Commit everything inside, or nothing; nested, join.
+
+        Raises StorageError after `patience` seconds, those of the database if not given.
+        """
         connection = self.connection()
         if connection.in_transaction:
             yield connection
             return
-        with self._translate_errors(connection), _wait_up_to(connection, patience), _atomic(connection, kind):
+        with self._translate_errors(connection), self._waiting(connection, patience), _atomic(connection, kind):
             self._expect_own_form(connection)
             yield connection
+
+    @contextlib.contextmanager
+    def _waiting(self, connection: sqlite3.Connection, patience: float | None) -> Iterator[None]:
+        """Have a connection wait `patience` seconds for other processes while inside."""
+        if patience is None or patience == self._patience:
+            yield
+            return
+        connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+        try:
+            yield
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(self._patience * 1000)}")
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -151,7 +167,7 @@ class Database:
                 f"{self.file}: another program has this damaged file open, which may hold deleted text.",
                 "Close that program, and try again.",
             )
-        with self._translate_errors(connection), _wait_up_to(connection, patience):
+        with self._translate_errors(connection), self._waiting(connection, patience):
             connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
             try:
                 connection.execute("VACUUM")
@@ -334,18 +350,6 @@ def run_script(connection: sqlite3.Connection, sql: str) -> None:
         if sqlite3.complete_statement(statement):  # the statements of a trigger's body are one with it
             connection.execute(statement)
             statement = ""
-
-
-@contextlib.contextmanager
-def _wait_up_to(connection: sqlite3.Connection, patience: float) -> Iterator[None]:
-    if patience == BUSY_SECONDS:
-        yield
-        return
-    connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
-    try:
-        yield
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
 
 
 @contextlib.contextmanager

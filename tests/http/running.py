@@ -25,10 +25,13 @@ from tests.helpers import PATIENCE
 PROGRAM = ("127.0.0.1", 50_000)
 """Where a program on this machine asks from."""
 
+HERE = "http://localhost:17950"
+"""Where it asks."""
+
 
 def asked(served: Served, rules: AccessRules | None = None, **options: Any) -> TestClient:
     """A program on this machine that asks the app itself."""
-    return TestClient(make(served, rules, live=False), "http://localhost:17950", client=PROGRAM, **options)
+    return TestClient(make(served, rules, live=False), HERE, client=PROGRAM, **options)
 
 
 def bearer(token: str) -> dict[str, str]:

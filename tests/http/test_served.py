@@ -12,8 +12,10 @@ from typing import Any
 
 import anyio
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 from mcp.server.mcpserver import MCPServer
 
+from spellbook.http.app import make
 from spellbook.http.jobs import Cancelled, Job, Jobs, Work
 from spellbook.http.served import Served, in_thread, writing
 from spellbook.library import book as books
@@ -25,7 +27,7 @@ from spellbook.system.threads import computing, expect_waiting
 from spellbook.verbs import declare as verbs
 from tests.helpers import PATIENCE, Counting, Write, held, note_writer
 
-from .running import asked
+from .running import HERE, PROGRAM, asked
 
 pytestmark = pytest.mark.anyio
 ran: Counter[str] = Counter()
@@ -67,16 +69,19 @@ class Busy:
         await self.group.__aexit__(*raised)
 
 
-async def test_a_write_does_not_wait_for_questions() -> None:
-    """While questions have all threads, a write and a tool that may take long run; one that only reads waits."""
-    book: Any = SimpleNamespace(complaint="")
+async def test_a_write_does_not_wait_for_questions(book: Spellbook) -> None:
+    """While questions have all threads, a write, a page's form and a tool that may take long run; one that reads waits."""
+    empty: Any = SimpleNamespace(complaint="")
     server = MCPServer("test")
     for name, kind in (("reads", READ), ("long", ADD)):
-        ToolForm(name, lambda _, name=name: answer(name)[0], name, kind, verbs.verb(name), {}).add(server, book)
+        ToolForm(name, lambda _, name=name: answer(name)[0], name, kind, verbs.verb(name), {}).add(server, empty)
+    app = make(Served(book), live=False)
 
     async with Busy() as busy:
         with anyio.fail_after(PATIENCE):
             assert await writing(answer, "write") == ("write", 1)
+            async with AsyncClient(transport=ASGITransport(app, client=PROGRAM), base_url=HERE) as person:
+                assert (await person.post("/look")).status_code == 303
             busy.group.start_soon(server.call_tool, "reads", {})
             assert "long" in str(await server.call_tool("long", {}))
         await anyio.wait_all_tasks_blocked()

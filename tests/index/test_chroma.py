@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pickle
 import shutil
 import sys
@@ -470,6 +471,12 @@ def test_the_copy_is_read_by_any_client(index: Any, tmp_path: Path) -> None:
     assert any(one.iterdir())
     said = spellbook_in(index.config.vault, "export", two, "--vectors", "--json").stdout
     assert json.loads(said) == {"file": str(two), "vectors": 3}
+    if os.name != "nt":  # a file that cannot be copied; links need a right there
+        (index.config.state / "chroma-1/nowhere").symlink_to("gone")
+        with pytest.raises(StorageError, match="nowhere"):
+            follow.copy(index, tmp_path / "half")
+        (index.config.state / "chroma-1/nowhere").unlink()
+        assert [file.name for file in tmp_path.iterdir() if file.name.startswith("half")] == []
     index.catalog.upkeep.begin_anew()  # as after an update
     with pytest.raises(StorageError, match="not all notes are read yet"):
         follow.copy(index, tmp_path / "old")

@@ -22,3 +22,13 @@ def test_only_one_process_writes_from_the_begin_of_a_transaction_on(tmp_path: Pa
             database.rows("SELECT count(*) FROM notes")
             other.execute("BEGIN IMMEDIATE")
     database.close()
+
+
+def test_a_database_keeps_its_patience(tmp_path: Path) -> None:
+    """A database that waits briefly for other processes, as a hook must, does so after a transaction that waits otherwise."""
+    database = Database(tmp_path / "catalog.db", tables.FORM, tables.build, FUNCTIONS, patience=0.08)
+    for patience, inside in ((None, 80), (0.005, 5), (None, 80)):
+        with database.transaction(patience=patience) as connection:
+            assert connection.execute("PRAGMA busy_timeout").fetchall() == [(inside,)]
+    assert database.rows("PRAGMA busy_timeout") == [(80,)]
+    database.close()

@@ -24,6 +24,9 @@ from spellbook.text.quoting import fence_of
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import note_name
 
+FILES = regex(r"conversations(?:-\d+)?\.json")
+"""Names of the files in an export of ChatGPT or Claude that hold conversations."""
+
 UNTOUCHED = "Nothing was imported."
 
 

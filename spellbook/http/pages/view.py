@@ -235,7 +235,7 @@ def page(path: str, handler: Handler, right: May = "read") -> Route:
 
 def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
     """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
-    return _route("POST", path, handler, right, served.waiting if waits else served.in_thread)
+    return _route("POST", path, handler, right, served.waiting if waits else served.writing)
 
 
 def _route(method: str, path: str, handler: Handler, right: May, thread: Thread) -> Route:

@@ -208,13 +208,20 @@ class Chroma:
                 self._save(now._replace(catalog=catalog, change=change, at=at))
 
     def copy(self, to: Path) -> int:
-        """Copy the folder to `to`, new or empty; return how many vectors it holds. Raises Unavailable, OSError."""
+        """Copy the folder, whole or not at all, to `to`; return the number of vectors. Raises Unavailable, OSError."""
         with self.locked(_WAIT):
             current = self._usable()
             if not current.folder:
                 raise Unavailable("there is no index yet")
             self.close()  # all that is written is in its files then
-            shutil.copytree(self.state / current.folder, to, dirs_exist_ok=True)
+            made = to.with_name(f"{to.name}.copying-{os.getpid()}")
+            try:
+                shutil.copytree(self.state / current.folder, made)
+                if to.exists():
+                    to.rmdir()  # it is empty
+                made.rename(to)
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
             return current.rows
 
     @contextlib.contextmanager
