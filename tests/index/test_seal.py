@@ -209,6 +209,7 @@ def test_the_program_says_it_without_importing_anything(sealed: Path, write_note
             "settings.environment",
             "settings.paths",
             "system",
+            "system.lazy",
             "system.platform",
             "text.markdown_endings",
         )
