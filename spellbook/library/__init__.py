@@ -2,4 +2,4 @@
 
 from spellbook.system.lazy import late
 
-late(__name__, "doctor", "model_switch")
+late(__name__, "doctor", "model_switch", "status")

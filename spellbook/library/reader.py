@@ -21,7 +21,7 @@ from spellbook.index.catalog.rows import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.library import doctor
+from spellbook.library import status
 from spellbook.memories import memories
 from spellbook.models.base import answering, unhurried
 from spellbook.models.onnx import lazy_engine
@@ -291,11 +291,11 @@ class Reader:
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, chunks by category, response times, and the notes opened most."""
-        return doctor.figures(self.index, self.meter)
+        return status.figures(self.index, self.meter)
 
     def status(self) -> dict[str, Any]:
         """Return paths, counts, sizes, processes, and the faults that a person should fix."""
-        return doctor.status(self.index, self.meter, self.snapshots, self.complaint)
+        return status.status(self.index, self.meter, self.snapshots, self.complaint)
 
     @cached_property
     def snapshots(self) -> taken.Snapshots:

@@ -1,4 +1,4 @@
-"""The most that a saved page is given: categories, keywords and tags, and the letters of each. It imports nothing."""
+"""The most that a saved page is given: categories, keywords and tags, and letters of each text. It imports nothing."""
 
 MOST_CATEGORIES = 10
 """Categories of an article; the first one is its topic."""
@@ -11,3 +11,6 @@ MOST_LABELS = 50
 
 MOST_SUMMARY = 2_000
 """Letters of a summary."""
+
+PAGE = 3_000
+"""Letters of an article's text that an agent gets at a time."""

@@ -132,7 +132,8 @@ SENTENCES = {
     "vault/entries.py": "state described",
     "cli/install.py": "_misuse",
     "capture/ledger.py": "problems",
-    "library/doctor.py": "unseen _unwatched checks _links _unfinished _embedder _second",
+    "library/doctor.py": "unseen checks _links _unfinished _embedder _second",
+    "library/status.py": "_unwatched",
 }
 """Functions that return or yield sentences, by their module, with blanks between them."""
 

@@ -22,7 +22,7 @@ from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.vectors import chroma, follow
 from spellbook.index.vectors import chroma as chromas
 from spellbook.index.vectors.chroma import Chroma, Unavailable
-from spellbook.library import doctor
+from spellbook.library import status
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import children
@@ -447,7 +447,7 @@ def test_the_copy_is_read_by_any_client(index: Any, tmp_path: Path) -> None:
     `status` and the command say where Chroma is and how far.
     """
     (tmp_path / "empty").mkdir()
-    assert doctor.chroma(index) == {"place": "", "vectors": 0, "behind": 3}
+    assert status.chroma(index) == {"place": "", "vectors": 0, "behind": 3}
     for copy in (tmp_path / "new" / "vectors", tmp_path / "empty"):
         assert follow.copy(index, copy) == 3
     is_found, width, rows = json.loads(finished(python(READ, copy))[0])
@@ -462,7 +462,7 @@ def test_the_copy_is_read_by_any_client(index: Any, tmp_path: Path) -> None:
             follow.copy(index, tmp_path / taken)
     assert (tmp_path / "file").read_text() == "mine"
     state = {"place": str(index.config.state / "chroma-1"), "vectors": 3, "behind": 0}
-    assert doctor.chroma(index) == state
+    assert status.chroma(index) == state
     told = f"3 vectors in {state['place']}\n"
     assert told in spellbook_in(index.config.vault, "status", "--verbose").stdout
     one, two = tmp_path / "one", tmp_path / "two"

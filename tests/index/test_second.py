@@ -20,7 +20,7 @@ from spellbook.index.metrics import Meter
 from spellbook.index.nearest import Nearest
 from spellbook.index.opened import Index
 from spellbook.library import book as books
-from spellbook.library import doctor
+from spellbook.library import doctor, status
 from spellbook.library.book import Spellbook
 from spellbook.mcp import render
 from spellbook.models import embedders
@@ -228,8 +228,8 @@ def test_answers_say_how_far_it_is(
         assert "Meaning: 100 % by the second encoder, 37 % by the embedder; `spellbook reindex` does it." in told
         assert "의미 검색: 보조 인코더로 100%, 임베딩 모델로 37% 준비되었습니다." in told
         snapshots = Snapshots(index.vault, index.config.snapshot_folder)
-        status = doctor.status(index, Meter(index.catalog.usage), snapshots, "")
-        assert status["second_encoder"] == {"name": "small", "engine": "small", "pending": 0}
+        figures = status.status(index, Meter(index.catalog.usage), snapshots, "")
+        assert figures["second_encoder"] == {"name": "small", "engine": "small", "pending": 0}
         embed.embed_texts(index)
         assert (now().meaning(), "encoder" in render.indexline(now())) == (None, False)
 

@@ -21,7 +21,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.index.vectors.chroma_server import Server
-from spellbook.library import doctor
+from spellbook.library import doctor, status
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput
@@ -218,7 +218,7 @@ def test_a_collection_with_another_vector_is_not_believed(
         embedded, (hits, degraded) = two.embedder.taken(), ask(two)
         assert embedded == 1 + NOTES + CHECKED
         assert (hits, degraded) == (expected[0], wrong == "texts")
-        assert doctor.chroma(two)["doubted"] == [name]
+        assert status.chroma(two)["doubted"] == [name]
         told = dict(doctor.checks(two, ""))["Chroma server"]
         assert name in told[0]
         assert follow.is_due(two) is False, "nothing is added to it, so nothing is to be done"
@@ -226,7 +226,7 @@ def test_a_collection_with_another_vector_is_not_believed(
     client(url).delete_collection(name)
     with machine(tmp_path / "two", url, exact_most=0) as two:
         follow.complete(two)
-        assert (ask(two), doctor.chroma(two).get("doubted")) == (expected, None)
+        assert (ask(two), status.chroma(two).get("doubted")) == (expected, None)
         assert [count for _, count in names(url)] == [NOTES, NOTES]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from spellbook.library import book as books
-from spellbook.library import doctor
+from spellbook.library import status
 from spellbook.library.book import Spellbook
 from spellbook.system import processes
 from spellbook.system.disk import eventless
@@ -208,7 +208,7 @@ def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
 ) -> None:
     """On a network drive, or where the person says so, the watcher scans, every query does, and status says why."""
     if reason == "nfs4":
-        for module in (watch, doctor):
+        for module in (watch, status):
             monkeypatch.setattr(module, "eventless", lambda folder: "nfs4")
     else:
         monkeypatch.setenv(*reason.split("="))

@@ -22,6 +22,7 @@ from spellbook.mcp import render
 from spellbook.mcp.tool import CHANGE, READ, as_json, is_local, reporter, tool
 from spellbook.memories.articles import ALL
 from spellbook.notes import article_text as form
+from spellbook.notes.article_limits import PAGE
 from spellbook.notes.labels import texts
 from spellbook.notes.splitter import sentences
 from spellbook.search import newest, note_marks
@@ -92,9 +93,6 @@ def delete(book: Reader, article_id: str) -> str:
     """
     return as_json(**book.memories.articles.delete(article_id))
 
-
-_PAGE = 3_000
-"""Letters of an article's text that `get` returns at a time."""
 
 _PREVIEW = 500
 """Letters of a text without a summary that `get` returns if the text is not wanted."""
@@ -250,7 +248,7 @@ def _read(book: Reader, article_id: str, *, include_content: bool, offset: int) 
         fields["content_preview"] = form.cut(article.text, _PREVIEW)
     fields |= {"path": chunk.path, "hash": chunk.hash, "untrusted": note_marks.of(chunk).is_outside}
     if include_content:
-        part = form.cut(article.text[offset : offset + _PAGE + 1], _PAGE)
+        part = form.cut(article.text[offset : offset + PAGE + 1], PAGE)
         end = offset + len(part)
         fields |= {
             "content": part,
