@@ -150,7 +150,7 @@ class TimedConnection(H11Protocol):
     """Closes a connection whose request or answer takes too long; above the limit, the one that waited longest."""
 
     head_seconds = 10.0
-    """Seconds within which a client that has connected, or has begun a request, must have sent the head of it."""
+    """Seconds within which a client must have sent the head of a request, or the rest of one that was answered."""
 
     read_seconds = 30.0
     """Seconds within which a client must take a part of a waiting answer."""
@@ -184,7 +184,9 @@ class TimedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._since = time.monotonic()  # without a word of the next request, uvicorn ends it after _IDLE_SECONDS
+        self._since = time.monotonic()
+        if self.conn.their_state is h11.SEND_BODY:  # else uvicorn ends it after _IDLE_SECONDS
+            self._watch()
 
     def pause_writing(self) -> None:
         super().pause_writing()
