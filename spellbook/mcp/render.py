@@ -158,8 +158,9 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[s
             f"{', superseded' if chunk.path in old else ''}"
             for chunk in left[:_MOST_POINTERS]
         ]
-        lacks = f"{counted(len(left), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
-        parts.append("\n".join([lacks, *first_that_fit(pointers, room - MORE_TOKENS)]))
+        named = first_that_fit(pointers, room - MORE_TOKENS)
+        lacks = f"{counted(len(left), 'chunk')} did not fit; ask with a larger max_tokens or {instead}"
+        parts.append("\n".join([f"{lacks}{':' if named else '.'}", *named]))
     return parts
 
 

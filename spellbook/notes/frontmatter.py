@@ -352,7 +352,9 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
     number = re.compile(rf"(?:[-+]?{_FRACTION.format('[0-9]+')}|0o[0-7]+)\Z")
     Dumper.add_implicit_resolver(f"{_TAG}float", number, "-+.0123456789")
     Dumper.add_representer(str, Dumper.represent_text)
-    Dumper.add_representer(dt.datetime, lambda to, time: to.represent_scalar(f"{_TAG}timestamp", time.isoformat()))
+    for kind, how in yaml.SafeDumper.yaml_representers.items():
+        if how is yaml.SafeDumper.represent_datetime:
+            Dumper.add_representer(kind, lambda to, time: to.represent_scalar(f"{_TAG}timestamp", time.isoformat()))
     return Dumper
 
 

@@ -37,6 +37,15 @@ def test_names_are_composed(book: Spellbook, write_note: Write) -> None:
     assert [book.about(topic).title for topic in book.topics() if topic.topic == name] == ["The main note"]
 
 
+def test_a_note_without_text_describes_no_topic(book: Spellbook, write_note: Write) -> None:
+    """A topic is described by a note that has text: an empty one, or a title alone, comes after all others."""
+    write_note("a/aa.md", "")
+    write_note("a/index.md", "# Only a title")
+    write_note("a/kayak.md", "# Kayak\n\nThe kayak is in the shed.")
+    book.reindex()
+    assert [book.about(topic).summary for topic in book.topics()] == ["The kayak is in the shed."]
+
+
 @pytest.mark.parametrize("sizes", [(300,), (80, 2, 2), (40, 40, 40), (1,) * 90, (5,) * 20])
 @pytest.mark.parametrize("room", [200, 500, 1_200, 4_000])
 def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> None:

@@ -19,7 +19,16 @@ from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, select, unmatc
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
-from spellbook.index.catalog.rows import CountedNote, ListedNote, StoredChunk, Tables, Topic, list_of, mapping_of
+from spellbook.index.catalog.rows import (
+    NO_TEXT,
+    CountedNote,
+    ListedNote,
+    StoredChunk,
+    Tables,
+    Topic,
+    list_of,
+    mapping_of,
+)
 from spellbook.index.catalog.second_encoder import Second
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.upkeep import Upkeep
@@ -261,12 +270,13 @@ class Catalog(Tables):
         return [CountedNote(*row) for row in rows]
 
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
-        """Return the first chunks of a topic's main note: its namesake, index, README, or the first."""
+        """Return the first chunks of a topic's main note: its namesake, index, README, or the first, that has text."""
         sql = """
             SELECT note FROM notes WHERE category = :category AND topic = :topic AND {where}
-            ORDER BY name NOT IN (:name, 'index', 'readme'), path LIMIT 1
+            ORDER BY NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.note = notes.note AND key != :no_text),
+            name NOT IN (:name, 'index', 'readme'), path LIMIT 1
         """
-        rows = self._select(sql, conditions, category=category, topic=topic, name=key(topic))
+        rows = self._select(sql, conditions, category=category, topic=topic, name=key(topic), no_text=NO_TEXT)
         return self._find("note = :note AND ordinal < 3", note=rows[0][0]) if rows else []
 
     def sizes(self) -> dict[str, int]:

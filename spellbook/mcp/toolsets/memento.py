@@ -294,7 +294,8 @@ def injection(
     hits = sorted(answer.hits, key=worth, reverse=True)
     for left, hit in zip(range(len(hits), 0, -1), hits, strict=True):
         title = note_marks.stated(hit.title, hit.marks.is_outside)
-        label = f"[{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
+        filed = f"{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}".strip()
+        label = f"[{filed}] {title} (id: {exact(hit.chunk.note)})"
         head = f"{len(lines) + 1}. {label}\n"
         # A long one leaves half of the room to those after it.
         room = (budget - tokens) // min(2, left) - 2
