@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, AnyStr
 
 __all__ = ["charset_normalizer", "frontmatter", "httpcore", "httpx", "markdown_it", "np", "npt", "yaml"]
@@ -39,29 +38,19 @@ def _module(name: str) -> Any:
     return _Later(partial(import_module, name))
 
 
-class _LateModule:
-    """A module of the package, imported when an attribute of it is first read, or set, as a test does."""
-
-    __slots__ = ("_import",)
-    _import: Callable[[], ModuleType]
-
-    def __init__(self, name: str) -> None:
-        object.__setattr__(self, "_import", partial(import_module, name))
-
-    @property
-    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        return vars(self._import())
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._import(), name)
+class _LateModule(_Later):
+    """A module of the package; an attribute that is set, as by a test, is set in the module."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        setattr(self._import(), name, value)
+        if name != "_make":
+            setattr(self._make(), name, value)
+        super().__setattr__(name, value)
 
 
 def late(package: str, *names: str) -> None:
     """Have `from package import name` give modules that are imported when an attribute of them is first read."""
-    vars(sys.modules[package]).update({name: _LateModule(f"{package}.{name}") for name in names})
+    modules = {name: _LateModule(partial(import_module, f"{package}.{name}")) for name in names}
+    vars(sys.modules[package]).update(modules)
 
 
 def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:

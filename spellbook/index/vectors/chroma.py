@@ -219,7 +219,7 @@ class Chroma:
                 shutil.copytree(self.state / current.folder, made)
                 if to.exists():
                     to.rmdir()  # it is empty
-                made.rename(to)
+                platform.rename(made, to)
             finally:
                 shutil.rmtree(made, ignore_errors=True)
             return current.rows
