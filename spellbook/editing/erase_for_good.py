@@ -20,7 +20,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.rows import StoredChunk
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
-from spellbook.index.vectors.chroma_server import Server
+from spellbook.index.vectors.server import Server
 from spellbook.notes.files import MOST_BYTES
 from spellbook.notes.note import parse
 from spellbook.system import disk, platform

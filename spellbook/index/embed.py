@@ -17,7 +17,7 @@ from spellbook.index.guide_vectors import Packaged, packaged
 from spellbook.index.opened import Index, Progress
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
-from spellbook.index.vectors.chroma_server import Server
+from spellbook.index.vectors.server import Server
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import np

@@ -13,7 +13,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import WAITS, Condition
 from spellbook.index.project_name import project_names
 from spellbook.index.reindex_seal import SCANNED
-from spellbook.index.vectors import chroma_server
+from spellbook.index.vectors import server
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
@@ -52,7 +52,7 @@ class Index:
     vault: Vault
     catalog: Catalog
     embedder: Embedder
-    chroma: Chroma | chroma_server.Server
+    chroma: Chroma | server.Server
     reranker: Reranker | None = None
     second: SecondEncoder | None = None
     scope: str = ""
@@ -201,10 +201,10 @@ def _embedders(config: Config, given: Embedder | None = None) -> tuple[Embedder,
     return embedder, embedders.second(embedder.name, config.threads) if config.second_encoder else None
 
 
-def _chroma(config: Config, embedder: Embedder) -> Chroma | chroma_server.Server:
+def _chroma(config: Config, embedder: Embedder) -> Chroma | server.Server:
     return vector_index(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
 
 
-def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | chroma_server.Server:
+def vector_index(state: Path, fingerprint: str, url: str, token: str) -> Chroma | server.Server:
     """Return the approximate index of an embedding: on the Chroma server at `url`, or in `state` if that is ""."""
-    return chroma_server.Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)
+    return server.Server(state, fingerprint, url, token) if url else Chroma(state, fingerprint)

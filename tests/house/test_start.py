@@ -62,7 +62,7 @@ def test_help_imports_no_book(vault: Path, write_note: Write, book: Spellbook) -
     follow.catch_up(book.index.catalog, book.index.chroma)
     book.close()
     assert not imported("--vault", vault, "reindex", "--quiet") & (heavy | {"filelock", "ulid", "secrets"})
-    unasked = {"spellbook.index.embed", "spellbook.index.vectors.follow", "spellbook.index.vectors.chroma_server"}
+    unasked = {"spellbook.index.embed", "spellbook.index.vectors.follow", "spellbook.index.vectors.server"}
     assert not imported("--vault", vault, "find", "text") & (MODELS | unasked | {"spellbook.library.doctor", "tomllib"})
     write_note("b.md", "something to do")
     assert {"numpy", "markdown_it"} <= imported("--vault", vault, "reindex", "--quiet")

@@ -20,7 +20,7 @@ from spellbook.index import embed, sync
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
-from spellbook.index.vectors.chroma_server import Server
+from spellbook.index.vectors.server import Server
 from spellbook.library import doctor, status
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher

@@ -2,4 +2,4 @@
 
 from spellbook.system.lazy import late
 
-late(__name__, "chroma_server")
+late(__name__, "server")

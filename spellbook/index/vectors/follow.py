@@ -21,7 +21,7 @@ from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.opened import Index, vector_index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
-from spellbook.index.vectors.chroma_server import Server
+from spellbook.index.vectors.server import Server
 from spellbook.system import children, processes
 from spellbook.system.disk import storage_error
 from spellbook.system.errors import InvalidInput, StorageError
