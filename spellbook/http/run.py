@@ -33,7 +33,7 @@ _FILES = 4_096
 _HOMES = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 """The networks of RFC 1918, which nobody outside of a home or an office reaches."""
 
-_IDLE_SECONDS = 75
+IDLE_SECONDS = 75
 """Seconds for which a connection without a request is kept. Clients keep one shorter, so that they end it first."""
 
 _END_SECONDS = 1
@@ -107,7 +107,7 @@ def serve(
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies) or None,
         timeout_graceful_shutdown=_END_SECONDS,
-        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_keep_alive=IDLE_SECONDS,
         h11_max_incomplete_event_size=64_000,
         ssl_certfile=tls[0] if tls else None,
         ssl_keyfile=tls[1] if tls else None,
@@ -185,7 +185,7 @@ class TimedConnection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._since = time.monotonic()
-        if self.conn.their_state is h11.SEND_BODY:  # else uvicorn ends it after _IDLE_SECONDS
+        if self.conn.their_state is h11.SEND_BODY:  # else uvicorn ends it after IDLE_SECONDS
             self._watch()
 
     def pause_writing(self) -> None:

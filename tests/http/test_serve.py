@@ -381,10 +381,26 @@ def until_the_end(connection: Any) -> Any:
 
 
 QUICK = """
+from spellbook.http import run
 from spellbook.http.guard import Guard
 from spellbook.http.run import TimedConnection
+run.IDLE_SECONDS = 10_000  # a request that was answered before all of it came is not waited for as long
 TimedConnection.head_seconds = Guard.body_seconds = Guard.open_seconds = 4.0
 """
+
+
+EARLY = """
+import signal
+from uvicorn import Server
+run = Server.run
+Server.run = lambda self, *given: (signal.raise_signal(signal.SIGTERM), run(self, *given))
+"""
+
+
+def test_a_signal_before_the_first_request_ends_the_server(serving: Serving) -> None:
+    """A signal that comes after the address is told and before the server runs is not lost, and closes the vault."""
+    server = serving(code=EARLY)
+    assert server.process.wait(PATIENCE) == 0
 
 
 def drip(connections: Any, over: Any) -> None:
