@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from spellbook.index.catalog.rows import StoredChunk, Topic
@@ -148,10 +148,12 @@ def folders(index: Index) -> Counter[str]:
 
 
 def about(index: Index, topic: Topic) -> TopicSummary:
-    """Return the title and the summary of a topic, "" where its notes have none."""
-    opening = index.catalog.opening(topic.category, topic.topic, index.visible)
-    if not opening:
+    """Return the title and the summary of a topic by the first note that says something, "" where none does."""
+    openings = index.catalog.openings(topic.category, topic.topic, index.visible)
+    first = next(openings, None)
+    if not first:
         return TopicSummary("", "")
+    opening = next(filter(_summary, chain([first], openings)), first)
     stem, name = opening[0].path.rpartition("/")[2].rpartition(".")[0], topic.topic
     stands_for_it = fold(stem) in {"index", "readme", fold(name), fold(name.rpartition("/")[2])}
     title = opening[0].title if topic.notes == 1 or stands_for_it else ""

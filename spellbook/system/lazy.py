@@ -1,5 +1,5 @@
 """
-Libraries that take long to import, and regular expressions, each imported or compiled at its first use.
+Libraries, modules of the package and regular expressions that few runs need, each loaded at its first use.
 
 Modules take them from here, at their top. Otherwise a process would wait for libraries that it may never use: 15 ms
 for yaml, 25 ms for charset_normalizer, 30 ms for markdown_it, 60 ms for numpy, 90 ms for httpx. The command line starts

@@ -38,12 +38,19 @@ def test_names_are_composed(book: Spellbook, write_note: Write) -> None:
 
 
 def test_a_note_without_text_describes_no_topic(book: Spellbook, write_note: Write) -> None:
-    """A topic is described by a note that has text: an empty one, or a title alone, comes after all others."""
+    """A topic is described by the first note that says something: in text that is read, or in its frontmatter."""
     write_note("a/aa.md", "")
+    write_note("a/ab.md", "<!-- hidden -->")
+    write_note("a/ac.md", "%% hidden %%")
     write_note("a/index.md", "# Only a title")
+    write_note("b/index.md", "", description="What lies by the sea.")
+    write_note("b/text.md", "A text.")
     write_note("a/kayak.md", "# Kayak\n\nThe kayak is in the shed.")
     book.reindex()
-    assert [book.about(topic).summary for topic in book.topics()] == ["The kayak is in the shed."]
+    assert [book.about(topic).summary for topic in book.topics()] == [
+        "The kayak is in the shed.",
+        "What lies by the sea.",
+    ]
 
 
 @pytest.mark.parametrize("sizes", [(300,), (80, 2, 2), (40, 40, 40), (1,) * 90, (5,) * 20])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -20,7 +20,6 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.rows import FUNCTIONS as OF_TEXTS
 from spellbook.index.catalog.rows import (
-    NO_TEXT,
     CountedNote,
     ListedNote,
     StoredChunk,
@@ -269,15 +268,14 @@ class Catalog(Tables):
         )
         return [CountedNote(*row) for row in rows]
 
-    def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
-        """Return the first chunks of a topic's main note: its namesake, index, README, or the first, that has text."""
+    def openings(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> Iterator[list[StoredChunk]]:
+        """Yield the first chunks of a topic's first notes: its namesake, index and README, then by their paths."""
         sql = """
             SELECT note FROM notes WHERE category = :category AND topic = :topic AND {where}
-            ORDER BY NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.note = notes.note AND key != :no_text),
-            name NOT IN (:name, 'index', 'readme'), path LIMIT 1
+            ORDER BY name NOT IN (:name, 'index', 'readme'), path LIMIT 20
         """
-        rows = self._select(sql, conditions, category=category, topic=topic, name=key(topic), no_text=NO_TEXT)
-        return self._find("note = :note AND ordinal < 3", note=rows[0][0]) if rows else []
+        for (note,) in self._select(sql, conditions, category=category, topic=topic, name=key(topic)):
+            yield self._find("note = :note AND ordinal < 3", note=note)
 
     def sizes(self) -> dict[str, int]:
         """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""
